@@ -1,6 +1,6 @@
 /*
- * ascii: classifies characters and parses numbers of ASCII text. It replaces ctype.h and strtol(3), which read the
- * program's locale. The locale may lie in far memory (common/format.h).
+ * ascii: classifies characters and parses numbers of ASCII text. ctype.h and strtol(3) must not be used in near
+ * threads (format.h), because they read the program's locale, which may lie in far memory.
  *
  * Threads: any.
  */
@@ -25,8 +25,8 @@ static inline bool ascii_is_letter(char one)
 	return ascii_lower(one) >= 'a' && ascii_lower(one) <= 'z';
 }
 
-/* Parses the digits at *@at and advances *@at past them. Returns the number, 0 if there is no digit, or UINT64_MAX if
-   the number does not fit. */
+/* Parses the digits at *@at, and moves *@at behind them. Returns 0 if there is no digit, or UINT64_MAX if the number
+   does not fit. */
 static inline uint64_t ascii_number(const char **at)
 {
 	uint64_t number = 0;

@@ -1,4 +1,4 @@
-/* clock: see clock.h. CLOCK_MONOTONIC stops while the machine sleeps, so no deadline passes then. */
+/* clock: see clock.h. CLOCK_MONOTONIC does not advance while the machine sleeps, so no deadline passes meanwhile. */
 #include "common/clock.h"
 #include <time.h>
 

@@ -1,4 +1,5 @@
-/* clock: the only place that reads the time. State machines take the time as an argument `now` instead. */
+/* clock: reads the time. State machines do not call it, but take the time as an argument, so that tests can simulate
+   it. */
 #ifndef COMMON_CLOCK_H
 #define COMMON_CLOCK_H
 #include <stdint.h>

@@ -1,19 +1,19 @@
 /*
  * config: see config.h.
  *
- * Theory of operation. The command line is read first, then the file that it names. Each is a `struct source`. A source
- * keeps its file and line for log lines. It also knows which settings it has given and which ones stronger sources have
- * given, so a file skips settings of the command line. A file of defaults is read as two sources: first the program's
- * own section, then the shared section. The shared section is weaker, wherever it stands in the file. All values end in
- * setting_take(), which knows the kinds.
+ * Theory of operation. The command line is read first, then the files, the strongest first. While one of them is
+ * read, it has a `struct source`. This records the current file and line for log lines. It also records which
+ * settings this source has given, and which ones stronger sources have given, because those must not be overwritten.
+ * A file of defaults is read twice: first for the program's own section, then for the shared section, which is
+ * weaker. All values end in setting_take(), which checks and stores them.
  *
- * libinih parses the file. Its lines come from line_next(), which counts lines and rejects lines that libinih would cut
- * in two. It also removes indentation, because libinih would join an indented line to the setting before.
+ * libinih parses a file. It gets the lines from line_next(), which counts them. line_next() rejects lines that are
+ * longer than libinih's buffer, because libinih would split them. It also removes indentation, because libinih would
+ * take an indented line as the continuation of the setting before.
  *
- * Strings from a file and items of lists are allocated one by one and never freed. Strings from the command line stay
- * in argv.
+ * Strings from the command line stay in argv. Strings from files, and items of lists, are allocated and never freed.
  *
- * Threads. Only the program's first thread, before others start.
+ * Threads: the program's first thread, before others start.
  */
 #include "common/config.h"
 #include "common/log.h"
@@ -36,16 +36,16 @@
 
 struct source {
 	const struct config_setting *settings;
-	uint64_t stronger; /* set by stronger sources: a bit for each index */
-	uint64_t given;    /* set by this source: a bit for each index */
-	const char *file;  /* the file, or NULL for the command line */
+	uint64_t stronger; /* bit i is set if a stronger source has given settings[i] */
+	uint64_t given;    /* bit i is set if this source has given settings[i] */
+	const char *file;
 	unsigned line;
-	const char *section, *text;             /* of a file: the section to read, and the rest of the text */
-	const struct config_defaults *defaults; /* set if the file is one of these; NULL if it has one section */
-	bool failed;                            /* an error was logged: read no further */
+	const char *section, *text;             /* of a file: the section to read, and the unread rest of the text */
+	const struct config_defaults *defaults; /* set if the file has sections of other programs, too */
+	bool failed;
 };
 
-/* Writes the beginning of a log line: "--donate" or "FILE:LINE: donate". */
+/* Returns the beginning of a log line: "--donate" or "FILE:LINE: donate". */
 static const char *source_where(const struct source *source, const char *name, char where[WHERE_MAX])
 {
 	if (source->file)
@@ -55,7 +55,7 @@ static const char *source_where(const struct source *source, const char *name, c
 	return where;
 }
 
-/* Returns the index of the setting with the @length characters at @name, or -1. */
+/* @name has @length characters. Returns an index, or -1. */
 static int setting_find(const struct config_setting *settings, const char *name, size_t length)
 {
 	for (int i = 0; settings[i].name; i++) {
@@ -95,7 +95,6 @@ static int string_take(const struct config_setting *setting, const struct source
 	return 0;
 }
 
-/* Logs the valid range of @setting, written as the user would write it. */
 static int range_complain(const struct config_setting *setting, const char *where, const char *text)
 {
 	char low[24], high[24];
@@ -152,7 +151,7 @@ static int number_take(const struct config_setting *setting, const char *where, 
 	return 0;
 }
 
-/* Appends the items of @text to the list. Items are separated by commas. Blanks around an item are dropped. */
+/* Appends the comma-separated items of @text to the list, without blanks around them. */
 static int list_take(const struct config_setting *setting, const char *where, const char *text)
 {
 	struct config_list *list = setting->value;
@@ -200,7 +199,7 @@ static int setting_take(struct source *source, unsigned index, const char *text)
 	case CONFIG_NUMBER:
 		return number_take(setting, where, text);
 	case CONFIG_LIST:
-		if (!again) /* the list replaces that of a weaker source, or the default */
+		if (!again) /* the first item replaces the list of a weaker source, and the default */
 			((struct config_list *)setting->value)->count = 0;
 		return list_take(setting, where, text);
 	}
@@ -210,7 +209,7 @@ static int setting_take(struct source *source, unsigned index, const char *text)
 
 /* --- The file -------------------------------------------------------------------------------------------- */
 
-/* Copies the next line to @line, for libinih. Returns the same as fgets(). */
+/* Copies the next line to @line. libinih calls it in place of fgets(3). */
 static char *line_next(char *line, int size, void *stream)
 {
 	struct source *source = stream;
@@ -241,7 +240,7 @@ static bool is_among(const char *name, const char *const *names)
 	return *names;
 }
 
-/* Returns true if a file of defaults may have @section for programs or sources other than @source. */
+/* Returns true if @section is allowed in the file although it is not the one to read now. */
 static bool section_is_others(const struct source *source, const char *section)
 {
 	const struct config_defaults *defaults = source->defaults;
@@ -253,11 +252,12 @@ static bool section_is_shared(const struct source *source)
 	return source->defaults && !strcmp(source->section, source->defaults->section);
 }
 
-/* Takes one "name = value" line from libinih. Returns 1, or 0 for an error. */
+/* Handles one "name = value" line. libinih calls it. Returns 1, or 0 after logging an error. */
 static int line_take(void *user, const char *section, const char *name, const char *value)
 {
 	struct source *source = user;
-	source->failed = true; /* reset if the line is good; after a failure, line_next() ends the file */
+	/* Reset below if the line is valid; otherwise, line_next() reports the end of the file. */
+	source->failed = true;
 	if (!*section) {
 		log_error("%s:%u: '%.64s' stands before any section; write [%s] above it", source->file, source->line,
 			  name, source->section);
@@ -310,8 +310,7 @@ static int text_read(struct source *source)
 	return 0;
 }
 
-/* Reads all of @fd, up to CONFIG_FILE_MAX bytes, as a string that the caller frees. Returns 0, or -errno after logging
-   one line. */
+/* The caller frees the text. Returns 0, or -errno after logging one line. */
 static int file_load(int fd, const char *path, char **ret_text)
 {
 	struct stat stat;
@@ -353,7 +352,8 @@ static int file_load(int fd, const char *path, char **ret_text)
 	return 0;
 }
 
-/* Rejects a file of defaults that other users can write, because they could send the caller's pages elsewhere. */
+/* Rejects a file of defaults that another user can change: this user could otherwise send the caller's pages to
+   another donor. */
 static int file_check_owner(int fd, const char *path)
 {
 	struct stat stat;
@@ -369,8 +369,8 @@ static int file_check_owner(int fd, const char *path)
 	return -EPERM;
 }
 
-/* Reads the file at @path as a string that the caller frees. Gives NULL for a missing file of @defaults that is not
-   required. @defaults may be NULL. */
+/* The caller frees the text. It is NULL if the file is missing and @defaults allows that. @defaults is NULL for a
+   file that the command line names. */
 static int file_text(const char *path, const struct config_defaults *defaults, char **ret_text)
 {
 	*ret_text = NULL;
@@ -410,8 +410,8 @@ int config_read_text(const struct config_setting *settings, const char *section,
 
 /* --- The command line ------------------------------------------------------------------------------------ */
 
-/* Takes the option @argument, "name" or "name=value" without its dashes. Its value may be @next. Returns the number of
-   arguments taken, or -errno after logging one line. */
+/* Handles the option @argument, which is "name" or "name=value", without its dashes. @next is the next argument,
+   which may be its value. Returns how many arguments it has used, or -errno after logging one line. */
 static int option_take(struct source *source, const char *argument, const char *next, const char *file_name,
 		       const char **file)
 {
@@ -427,8 +427,8 @@ static int option_take(struct source *source, const char *argument, const char *
 	if (!value && setting && setting->kind == CONFIG_FLAG) {
 		value = "yes";
 	} else if (!value) {
-		/* An argument that begins with "--" is an option, never a value. Such a value needs the form
-		   --name=--value. */
+		/* An argument that begins with "--" is an option, not a value. A value that begins with "--" must be
+		   written --name=--value. */
 		if (!next || !strncmp(next, "--", 2)) {
 			const char *what = setting ? setting->argument : "FILE";
 			log_error("--%s: its %s is missing; see --help", argument, what ? what : "value");
@@ -443,7 +443,7 @@ static int option_take(struct source *source, const char *argument, const char *
 	return error ? error : taken;
 }
 
-/* Reads the options. Writes the file named by @file_option to *ret_file. Returns the same as config_read(). */
+/* Writes the value of @file_option to *ret_file, if it is given. Returns the same as config_read(). */
 static int options_read(struct source *options, int argc, char **argv, const char *file_option, const char **ret_file)
 {
 	const char *file_name = file_option ? file_option + strspn(file_option, "-") : NULL;
@@ -467,7 +467,7 @@ static int options_read(struct source *options, int argc, char **argv, const cha
 	return at;
 }
 
-/* Reads one file of @defaults. *given has the settings of stronger sources. Adds the settings of this file to it. */
+/* Reads one file of @defaults. *given is the mask of settings given so far. */
 static int defaults_read(const struct config_setting *settings, const char *section,
 			 const struct config_defaults *defaults, const char *path, uint64_t *given)
 {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of each version: the folder below the root, files, and words of memory.stat. In version 1 the usage includes
-   child groups, but memory.stat includes them only in words with "total_". */
+/* The names that each version uses: directory below the root, files, and words in memory.stat. In version 1, the file
+   for the usage includes child groups, but in memory.stat only words that begin with "total_" include them. */
 static const struct {
 	const char *folder, *limit, *high, *usage, *swapped, *swapped_word, *inactive_word, *active_word;
 } versions[CONTROL_GROUP_VERSIONS] = {
@@ -55,12 +55,12 @@ static bool number_read(const char *folder, const char *name, uint64_t *ret_numb
 	errno = 0;
 	number = strtoull(text, &end, 10);
 	if (errno || end == text)
-		return false; /* "max" is no number and means no limit */
+		return false; /* the text is "max", which means no limit */
 	*ret_number = number;
 	return true;
 }
 
-/* Returns the number after @word and a space at the beginning of a line, or 0 if no line has it. */
+/* Returns the number in the line of @text that begins with @word and a space, or 0 if there is no such line. */
 static uint64_t word_number(const char *text, const char *word)
 {
 	size_t length = word ? strlen(word) : 0;
@@ -79,7 +79,7 @@ bool control_group_read(enum control_group_version version, const char *folder, 
 	char stat[8192];
 
 	number_read(folder, versions[version].limit, &memory.limit);
-	/* Version 1 writes the largest number of whole pages if there is no limit. */
+	/* If there is no limit, version 1 reports the largest number of whole pages. */
 	if (memory.limit >= (uint64_t)INT64_MAX / 2)
 		memory.limit = CONTROL_GROUP_NO_LIMIT;
 	if (versions[version].high)
@@ -115,7 +115,6 @@ uint64_t control_group_left(const struct control_group_memory *memory, uint64_t 
 
 /* --- Those of this process ---------------------------------------------------------------------------------------- */
 
-/* Looks at the group at @path and all groups above it. Changes @path. */
 static void line_of_groups(const char *root, enum control_group_version version, char *path, control_group_look look,
 			   void *user)
 {
@@ -135,8 +134,8 @@ static void line_of_groups(const char *root, enum control_group_version version,
 	}
 }
 
-/* Returns true if @id and @controllers, of a line of /proc/PID/cgroup, name that version's memory hierarchy. Changes
-   @controllers. */
+/* Returns true if @id and @controllers, from a line of /proc/PID/cgroup, name the memory hierarchy of this version.
+   Changes @controllers. */
 static bool is_memory(enum control_group_version version, const char *id, char *controllers)
 {
 	char *rest;
@@ -156,7 +155,7 @@ bool control_group_own_path(const char *proc, enum control_group_version version
 	format_text(path, sizeof path, "%s/self/cgroup", proc);
 	if (text_file_read(path, text, sizeof text) < 0)
 		return false;
-	/* Each line is "ID:CONTROLLERS:PATH". */
+	/* Each line of the text is "ID:CONTROLLERS:PATH". */
 	for (char *id = strtok_r(text, "\n", &rest); id; id = strtok_r(NULL, "\n", &rest)) {
 		char *controllers = strchr(id, ':'), *own = controllers ? strchr(controllers + 1, ':') : NULL;
 

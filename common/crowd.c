@@ -3,12 +3,12 @@
 
 #include <assert.h>
 
-/* The size of the hash table: a power of two, large enough that probes are short. */
+/* A power of two, and so large that probes are short. */
 #define PLACES (4 * CROWD_MAX)
 
-/* Counts strangers by origin: a hash table with linear probing. */
+/* A hash table with linear probing: how many strangers each origin has. */
 struct origins {
-	uint64_t salt; /* random, so that strangers cannot choose origins that collide */
+	uint64_t salt; /* random, so that an attacker cannot choose origins that collide */
 	uint64_t of[PLACES];
 	uint16_t counts[PLACES]; /* 0 for a free place */
 };
@@ -29,7 +29,7 @@ uint32_t crowd_victim(const struct crowd_one *ones, uint32_t count, const struct
 	struct origins origins = {.salt = chance};
 	uint32_t candidates[CROWD_MAX], candidate_count = 0;
 	uint16_t most = 0;
-	bool known = true; /* true if the victim must name a known client */
+	bool known = true; /* true if all strangers name a known client; the victim is then one of them */
 
 	assert(count && count <= CROWD_MAX);
 	for (uint32_t i = 0; i < count; i++)

@@ -2,8 +2,8 @@
 #ifndef COMMON_DESCRIPTORS_H
 #define COMMON_DESCRIPTORS_H
 
-/* Raises the soft limit (RLIMIT_NOFILE) to the hard limit. If the hard limit is below 4096, it tries to raise both to
-   4096, which needs root. Child processes inherit the limit. */
+/* Raises the soft limit (RLIMIT_NOFILE) to the hard limit. If the hard limit is below 4096, tries to raise both to
+   4096, which only root can do. Child processes inherit the limit. */
 void descriptors_raise(void);
 
 #endif

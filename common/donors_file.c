@@ -20,7 +20,6 @@ static bool is_donor(const char *text)
 	       (!strcmp(uri.scheme, "tcp") || !strcmp(uri.scheme, "rdma") || !strcmp(uri.scheme, "auto"));
 }
 
-/* Takes the donor of one line, if it names one. */
 static int line_take(struct donors_file *file, const char *path, unsigned number, char *line)
 {
 	size_t length;

@@ -1,8 +1,8 @@
 /*
- * donors_file: reads a donors file. Each line names one donor by its URI. "#" begins a comment. Blank lines are allowed.
+ * donors_file: reads a donors file. Each line has one donor's URI. "#" begins a comment. Lines may be blank.
  *
- * The text and its donors are bounded, and nothing is allocated: the thread that follows a donors file
- * (client/donor/donors_list.h) may be a near thread.
+ * The thread that watches the file for changes (client/donor/donors_list.h) may be a near thread (format.h), which
+ * must not call malloc(). So the struct has space for the largest allowed file.
  *
  * Threads: any.
  */
@@ -15,16 +15,16 @@
 #define DONORS_FILE_BYTES 32768u
 
 struct donors_file {
-	const char *uris[DONORS_FILE_DONORS]; /* they point into `text` */
-	unsigned lines[DONORS_FILE_DONORS];   /* the line of each donor, from 1 */
+	const char *uris[DONORS_FILE_DONORS];
+	unsigned lines[DONORS_FILE_DONORS];
 	unsigned count;
-	char text[DONORS_FILE_BYTES + 2]; /* room to see that a file is too large */
+	char text[DONORS_FILE_BYTES + 2]; /* more than the limit, so that a larger file is noticed */
 };
 
-/* Reads the file. Returns 0, or -EINVAL or the error of reading it. An error is logged in one line, which names the
-   file, the line, the mistake and the next step. */
+/* Returns 0, -EINVAL, or -errno of reading the file. An error is logged in one line: the file, the line, the mistake,
+   and what to do. */
 int donors_file_read(const char *path, struct donors_file *ret_file);
-/* Does the same with file->text, which has @length bytes and a zero byte behind them. @path is for the log. */
+/* Does the same with the text in file->text, which has @length bytes and then a zero byte. @path is for the log. */
 int donors_file_parse(struct donors_file *file, const char *path, size_t length);
 
 #endif

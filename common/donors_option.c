@@ -41,5 +41,5 @@ int donors_option_expand(struct config_list *donors, const char **ret_file)
 	memcpy(donors->items, file->uris, file->count * sizeof file->uris[0]);
 	donors->count = file->count;
 	*ret_file = own;
-	return 0; /* the list points into @file */
+	return 0; /* @file is not freed, because the list's items point into it */
 }

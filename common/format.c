@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/types.h>
 
-#define DIGITS_MAX 32 /* digits of a 64-bit number in base 10 or 16, with room to spare */
+#define DIGITS_MAX 32 /* more than a 64-bit number has in base 10 or 16 */
 #define FRACTION_MAX 9
 
-/* The output buffer. Characters that do not fit are only counted. */
+/* Characters that do not fit are counted, but not stored. */
 struct output {
 	char *text;
 	size_t size, length;
@@ -18,9 +18,9 @@ struct output {
 /* One parsed conversion, such as "%-08.3lx". */
 struct conversion {
 	bool left, zeroes, prefix;
-	int width, precision; /* precision < 0: none given */
-	unsigned longs;       /* number of 'l', with z, j and t counted as one each */
-	unsigned halves;      /* number of 'h' */
+	int width, precision; /* precision is negative if none is given */
+	unsigned longs;
+	unsigned halves;
 	char kind;
 };
 
@@ -43,7 +43,8 @@ static void put_times(struct output *output, char one, int times)
 		put(output, one);
 }
 
-/* Writes a field of c->width characters. @sign ("", "-" or "0x") precedes the zeroes that fill the width. */
+/* Writes @sign ("", "-" or "0x") and @body, padded to c->width. Zeroes are put between the two, blanks around
+   them. */
 static void put_field(struct output *output, const struct conversion *c, const char *sign, const char *body,
 		      size_t length)
 {
@@ -61,7 +62,7 @@ static void put_field(struct output *output, const struct conversion *c, const c
 
 /* --- Numbers ---------------------------------------------------------------------------------------------------- */
 
-/* Writes at least @least digits of @value to the end of @digits. Returns the first digit. */
+/* Writes at least @least digits of @value to the end of @digits. Returns a pointer to the first digit. */
 static char *digits_of(uint64_t value, unsigned base, int least, char digits[DIGITS_MAX])
 {
 	char *at = digits + DIGITS_MAX;
@@ -95,7 +96,8 @@ static uint64_t power_of_ten(int exponent)
 static void put_decimal(struct output *output, const struct conversion *c, const char *sign, double value, int fraction,
 			bool strip)
 {
-	/* Rounds once, at the last digit shown. Half a unit rounds up, as in other sizes and times of farpage. */
+	/* Rounds once, at the last digit that is written. Exactly half a unit is rounded up, as everywhere in
+	   farpage. */
 	uint64_t scale = power_of_ten(fraction), scaled = (uint64_t)(value * (double)scale + 0.5);
 	char digits[DIGITS_MAX], body[2 * DIGITS_MAX];
 	char *first = digits_of(scaled / scale, 10, 1, digits);
@@ -126,7 +128,7 @@ static void put_double(struct output *output, const struct conversion *c, double
 		return;
 	}
 	if (c->kind == 'g') {
-		/* The precision of %g counts digits from the first that is not 0. */
+		/* The precision of %g is the number of digits from the first digit that is not 0. */
 		fraction = precision ? precision - 1 : 0;
 		for (double at = size; at >= 9.9999999 && fraction > 0; at /= 10)
 			fraction--;
@@ -155,7 +157,7 @@ static int number_at(const char **at, va_list *arguments)
 	return number;
 }
 
-/* Parses the conversion behind '%' at @at. Returns the position behind the conversion. */
+/* Parses the conversion whose '%' is just before @at. Returns the position behind it. */
 static const char *conversion_read(const char *at, va_list *arguments, struct conversion *c)
 {
 	*c = (struct conversion){.precision = -1};
@@ -214,7 +216,8 @@ static void put_text(struct output *output, const struct conversion *c, const ch
 	put_field(output, &plain, "", text, c->precision < 0 ? strlen(text) : strnlen(text, (size_t)c->precision));
 }
 
-/* Writes one conversion. Returns false if the conversion is unknown, because its argument cannot be skipped either. */
+/* Writes one conversion. Returns false if it is unknown: the caller must stop, because the size of its argument is
+   unknown, too. */
 static bool put_conversion(struct output *output, const struct conversion *c, int error, va_list *arguments)
 {
 	char one;
@@ -291,7 +294,8 @@ size_t format_text(char *text, size_t size, const char *format, ...)
 
 const char *format_errno(int error)
 {
-	/* The text comes from glibc's own English table. strerror(3) would translate it and allocate. */
+	/* Reads glibc's table of English texts. strerror(3) would translate the text, and allocate memory for
+	   that. */
 	const char *text = strerrordesc_np(error < 0 ? -error : error);
 
 	return text ? text : "unknown error";

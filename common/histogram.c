@@ -1,12 +1,13 @@
 /*
  * histogram: see histogram.h.
  *
- * Theory of operation. Each value below 32 has its own bucket. From 32 on, each power of two is divided into 32 equal
- * buckets, so a bucket is at most 1/32 of its values wide. 31 powers of two follow the first 32 buckets, up to 2^36 ns
- * = 68 s. Longer values count in the last bucket.
+ * Theory of operation. Each value below 32 has a bucket of its own. Each of the next 31 powers of two (32 to 63, 64
+ * to 127, ...) is divided into 32 buckets of equal width. The last one ends at 2^36 ns = 68 s, and has all longer
+ * values, too.
  *
- * Threads. The recorder adds with a relaxed load and store, without a locked instruction. Readers load relaxed and sum
- * up the buckets themselves, so the count of a quantile always fits the buckets.
+ * Threads. The recording thread adds by a relaxed load and a relaxed store, which are cheaper than an atomic
+ * addition. A reader may see some buckets before and some after an addition. So histogram_quantile() sums up the
+ * buckets instead of reading the total, which might not fit them.
  */
 #include "common/histogram.h"
 #include <assert.h>
@@ -20,7 +21,7 @@ static unsigned bucket_of(uint64_t ns)
 {
 	if (ns < PARTS)
 		return (unsigned)ns;
-	unsigned power = 63 - (unsigned)__builtin_clzll(ns); /* PART_BITS or more */
+	unsigned power = 63 - (unsigned)__builtin_clzll(ns);
 	unsigned shift = power - PART_BITS;
 	unsigned bucket = (shift + 1) * PARTS + (unsigned)(ns >> shift) % PARTS;
 	return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
@@ -59,7 +60,7 @@ uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_mill
 		total += counter_get(&histogram->buckets[bucket]);
 	if (!total)
 		return 0;
-	/* Rounds the rank up: with two values, the median is the first and p99 the second. */
+	/* Rounds the rank up. For example, of two values the median is the first one, and p99 is the second one. */
 	uint64_t rank = (uint64_t)(((unsigned __int128)total * per_mille + 999) / 1000), seen = 0;
 	if (!rank)
 		rank = 1;

@@ -1,8 +1,8 @@
 /*
- * histogram: counts latencies from 1 ns to 68 s in log-linear buckets, 32 per power of two (3 % wide). Debian 12
- * packages no C histogram library.
+ * histogram: counts durations from 1 ns to 68 s. Each power of two is divided into 32 buckets, so the width of a
+ * bucket is about 3 % of its values. (Debian 12 has no C library for this.)
  *
- * Threads: one thread records. Any thread may read a snapshot at the same time (relaxed atomics).
+ * Threads: one thread calls histogram_record(). Any thread may read at the same time.
  */
 #ifndef COMMON_HISTOGRAM_H
 #define COMMON_HISTOGRAM_H
@@ -13,13 +13,13 @@ struct histogram {
 	uint64_t count;
 };
 void histogram_record(struct histogram *histogram, uint64_t ns);
-/* Returns a quantile in ns as the middle of its bucket, or 0 if the histogram is empty. @per_mille: 500 is the median,
-   990 is p99, 999 is p99.9. */
+/* Returns a quantile in ns, or 0 if the histogram is empty. @per_mille is 500 for the median, 990 for p99, 999 for
+   p99.9. The value is the middle of the quantile's bucket. */
 uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_mille);
-/* Returns the sum of all recorded values in ns. Each counts as the middle of its bucket. */
+/* Returns the sum of all values in ns, each taken as the middle of its bucket. */
 uint64_t histogram_sum(const struct histogram *histogram);
-/* Writes how many values are below each power of two in ns, from 2^@first to 2^@last (5 .. 35). Returns the number of all
-   values, which is never less. */
+/* For each power of two from 2^@first ns to 2^@last ns (5 <= @first, @last <= 35), writes how many values are below
+   it. Returns the number of all values, which is never lower. */
 uint64_t histogram_below_powers(const struct histogram *histogram, unsigned first, unsigned last, uint64_t *ret_below);
 void histogram_add(struct histogram *histogram, const struct histogram *other);
 #endif

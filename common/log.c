@@ -1,16 +1,19 @@
 /*
  * log: see log.h.
  *
- * Theory of operation. A line (priority, name, text, newline) is built in a buffer on the stack. One write(2) sends it,
- * so lines of several threads or processes never mix. Control characters become '?'. So text from a peer or a file can
- * neither forge a second line nor control a terminal. A text that does not fit ends in "...".
+ * Theory of operation. A line consists of priority, name, text and newline. It is built in a buffer on the stack and
+ * written by one write(2), so that lines of several threads or processes do not mix. Control characters are replaced
+ * by '?'. So text from a peer or from a file can neither look like a second line nor control a terminal. A line that
+ * is too long ends in "...".
  *
- * A failed write is ignored, because there is nobody to tell. A line is also dropped if nobody reads. The first line
- * for a full pipe or a stopped terminal waits briefly. Further lines do not wait until a line could be written again.
- * The logging thread may be the one that keeps our leases alive or answers page faults, so it must not block. Nothing
- * of the C library's stdio or locale is used, because a program can place them in its far memory (format.h).
+ * The thread that logs may be one that sends heartbeats or answers page faults, so logging must not block it for
+ * long. If nobody reads the pipe or terminal, it becomes full. The first line then waits up to LOG_PATIENCE_NS, and
+ * is dropped if there is still no space. Further lines are dropped without waiting, until a line can be written
+ * again. Errors of write(2) are ignored, because they cannot be reported anywhere.
  *
- * Threads. log_setup() and log_set_fd() run before other threads start. Their settings are only read afterwards. The
+ * Stdio and the locale of the C library are not used, because a program may have them in its far memory (format.h).
+ *
+ * Threads. log_setup() and log_set_fd() run before other threads start. After that, their settings do not change. The
  * level may change at any time.
  */
 #include "common/log.h"
@@ -29,7 +32,7 @@
 #include <unistd.h>
 
 #define LOG_LINE_MAX 1024
-/* The longest wait for a full pipe. It may delay a heartbeat this long. */
+/* The longest wait for a full pipe, and so the longest delay of a heartbeat by a log line. */
 #define LOG_PATIENCE_NS 200000000
 
 static struct {
@@ -39,7 +42,7 @@ static struct {
 	bool journal;
 } settings = {.name = "farpage", .level = LOG_LEVEL_WARNING, .fd = STDERR_FILENO};
 
-/* The numbers of syslog(3), in the form of sd-daemon(3). */
+/* The priorities of syslog(3), written as in sd-daemon(3). */
 static const char *const priorities[] = {
     [LOG_LEVEL_ERROR] = "<3>",
     [LOG_LEVEL_WARNING] = "<4>",
@@ -47,8 +50,9 @@ static const char *const priorities[] = {
     [LOG_LEVEL_DEBUG] = "<7>",
 };
 
-/* Returns true if @fd leads to the journal. JOURNAL_STREAM=DEVICE:INODE names the journal's stream (systemd.exec(5)).
-   Child processes inherit the variable but may have another standard error, so the numbers are compared. */
+/* Returns true if @fd is the journal. JOURNAL_STREAM=DEVICE:INODE names the journal's stream (systemd.exec(5)). A
+   child process inherits this variable, but may have another standard error. So the numbers are compared with those
+   of @fd. */
 static bool log_is_journal(int fd)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -83,7 +87,7 @@ void log_setup(const char *name, enum log_level level)
 	log_set_fd(settings.fd);
 }
 
-/* Appends a formatted text at line + *length. Leaves room for the newline. */
+/* Leaves space for the newline. */
 __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_MAX], size_t *length,
 							     const char *format, va_list arguments)
 {
@@ -97,8 +101,8 @@ __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_
 	memcpy(line + *length - 3, "...", 3);
 }
 
-/* Returns true if a write to @fd can block, as for pipes, sockets and terminals. The kernel's log, /dev/kmsg, never
-   blocks, but poll(2) never calls it writable. */
+/* Returns true if a write to @fd may block, as for pipes, sockets and terminals. Other files are not polled: for the
+   kernel's log, /dev/kmsg, poll(2) never reports that it is writable, although it never blocks. */
 static bool log_may_wait(int fd)
 {
 	struct stat stat;
@@ -107,8 +111,8 @@ static bool log_may_wait(int fd)
 	return S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode) || (S_ISCHR(stat.st_mode) && isatty(fd));
 }
 
-/* Waits briefly for room for a line. Returns true if there is room. Makes the system call itself, because the
-   simulation of time replaces ppoll(2). */
+/* Waits briefly until the descriptor is writable. Returns true if it is. Makes the system call itself, because the
+   simulation of time (tests/sim) replaces ppoll(2). */
 static bool log_has_room(void)
 {
 	static _Atomic bool stuffed;

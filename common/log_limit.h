@@ -1,9 +1,10 @@
 /*
- * log_limit: limits log lines that others can cause at will, such as "refused tcp://...: wrong key".
+ * log_limit: limits log lines that others can cause at will, such as "refused tcp://...: wrong key", so that an
+ * attacker cannot fill the log.
  *
- * Theory of operation. The first line begins a minute. Within this minute, LOG_LIMIT_LINES lines may be logged. Further
- * lines are only counted. When the minute is over, one line tells their number. The caller asks log_limit_due() for
- * that time and then calls log_limit_tell(). All times are ns of any one monotonic clock.
+ * Theory of operation. The first line begins a minute. Up to LOG_LIMIT_LINES lines may be logged in this minute.
+ * Further ones are only counted. When the minute is over, log_limit_tell() logs their number in one line. The owner
+ * calls it at the time that log_limit_due() returns. All times are ns of the same monotonic clock.
  *
  * Threads: one owner thread for each limit.
  */
@@ -17,18 +18,18 @@
 #define LOG_LIMIT_NS UINT64_C(60000000000)
 
 struct log_limit {
-	const char *what;     /* a plural noun, as a literal: "refused connections" */
-	uint64_t until;       /* the end of the current minute, or 0 before the first */
-	unsigned lines;       /* lines logged in the current minute */
-	uint64_t more;        /* lines suppressed and not yet reported */
-	uint64_t more_in_all; /* lines suppressed since the beginning */
+	const char *what; /* a plural noun, as a literal, such as "refused connections" */
+	uint64_t until;   /* when the current minute ends, or 0 before the first one */
+	unsigned lines;
+	uint64_t more;        /* lines that were not logged, and whose number was not logged yet */
+	uint64_t more_in_all; /* lines that were not logged since the beginning */
 };
 
-/* Counts one line. Returns true if it may be logged now. */
+/* Returns true if a line may be logged now. Counts the line. */
 bool log_limit_take(struct log_limit *limit, uint64_t now);
-/* Logs the number of suppressed lines, if there are such lines and the minute is over. */
+/* Logs the number of lines not logged, if there are any and the minute is over. */
 void log_limit_tell(struct log_limit *limit, uint64_t now);
-/* Returns when log_limit_tell() has something to log, or UINT64_MAX if no line is suppressed. */
+/* Returns when log_limit_tell() must be called, or UINT64_MAX if all lines were logged. */
 uint64_t log_limit_due(const struct log_limit *limit);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Finds @name at the beginning of a line and reads the number behind it. Returns 0 or -EPROTO. */
+/* Reads the number that follows @name at the beginning of a line. Returns 0 or -EPROTO. */
 static int field_read(const char *text, const char *name, char **ret_end, uint64_t *ret_number)
 {
 	const char *at = text;
@@ -56,8 +56,8 @@ int machine_memory_parse(const char *text, struct machine_memory *ret_memory)
 static void group_look(const struct control_group_memory *group, void *user)
 {
 	struct machine_memory *memory = user;
-	/* Above memory.high the kernel slows down tasks that allocate. Memory must be given back before that, so this
-	   limit counts, too. */
+	/* Above memory.high, the kernel slows down tasks that allocate. A donor must give memory back before this
+	   happens. */
 	uint64_t easy = control_group_easy(group), left = control_group_left(group, easy);
 
 	if (easy < memory->total)

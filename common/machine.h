@@ -1,7 +1,9 @@
 /*
- * machine: reads how much memory this process may use. The result is the machine's memory from /proc/meminfo, or less
- * if a control group allows less. The process's own group and its ancestors count, in versions 1 and 2. The limit
- * memory.high, which only slows down allocations, counts too. Any thread.
+ * machine: reads how much memory this process may use: that of the machine (/proc/meminfo), or less if a control
+ * group of the process has a lower limit. The limits of its own group and of all groups above it count, in versions 1
+ * and 2. The limit memory.high counts, too, although it only slows down allocations.
+ *
+ * Threads: any.
  */
 #ifndef COMMON_MACHINE_H
 #define COMMON_MACHINE_H
@@ -13,12 +15,12 @@ struct machine_memory {
 	uint64_t total, available; /* bytes */
 };
 
-/* Reads /proc and /sys/fs/cgroup. Returns 0, -ENOENT or another -errno if /proc/meminfo cannot be read, or -EPROTO if
-   it lacks a field. A control group that cannot be read sets no limit. */
+/* Returns 0, -EPROTO if /proc/meminfo lacks a field, or -errno if it cannot be read. Control groups that cannot be
+   read set no limit. */
 int machine_memory_read(struct machine_memory *ret_memory);
-/* Does the same with other paths for /proc and /sys/fs/cgroup, for tests. */
+/* Does the same with other directories than /proc and /sys/fs/cgroup, for tests. */
 int machine_memory_read_at(const char *proc, const char *cgroup, struct machine_memory *ret_memory);
-/* Parses the zero-terminated text of a meminfo file. Returns 0 or -EPROTO. */
+/* @text is that of /proc/meminfo. Returns 0 or -EPROTO. */
 int machine_memory_parse(const char *text, struct machine_memory *ret_memory);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The powers of two, in ns, of a histogram's buckets. */
+/* The first and last bucket of a histogram, as powers of two in ns. */
 #define POWER_MIN 13u
 #define POWER_MAX 33u
 
@@ -18,7 +18,7 @@ static void text_add_character(struct text *text, char character)
 		text_add(text, "%c", character >= ' ' && character <= '~' ? character : '?');
 }
 
-/* Removes the text from @begin on if it does not fit. Lines that follow are left out, too. */
+/* If the line that began at @begin does not fit, removes it. As `cut` stays set, later lines are left out, too. */
 static void line_end(struct text *text, size_t begin)
 {
 	if (!text->cut)

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define LIBRARY "libmicrohttpd.so.12"
-#define CONNECTION_BYTES ((size_t)16 << 10) /* memory of a connection, which limits its request */
+#define CONNECTION_BYTES ((size_t)16 << 10) /* memory for each connection; it limits the size of a request */
 #define STACK_BYTES ((size_t)256 << 10)
 #define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
@@ -22,12 +22,11 @@ struct metrics_http {
 	struct MHD_Daemon *daemon;
 	metrics_http_write *write;
 	void *user;
-	char text[METRICS_HTTP_TEXT_MAX]; /* belongs to the library's thread */
+	char text[METRICS_HTTP_TEXT_MAX]; /* used by the library's thread only */
 };
 
 /* --- The library ------------------------------------------------------------------------------------------------ */
 
-/* The functions of libmicrohttpd that are used. */
 #define FUNCTIONS(X)                                                                                                   \
 	X(MHD_start_daemon)                                                                                            \
 	X(MHD_stop_daemon)                                                                                             \
@@ -37,7 +36,6 @@ struct metrics_http {
 	X(MHD_destroy_response)
 
 #define MEMBER(name) __typeof__(name) *name;
-/* Written by metrics_http_load(), before the library's thread starts. */
 static struct {
 	FUNCTIONS(MEMBER)
 } library;
@@ -65,7 +63,8 @@ fail:
 
 static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status, const char *text, size_t length)
 {
-	/* MHD_RESPMEM_MUST_COPY: other answers may use the buffer before this one is sent. */
+	/* With MHD_RESPMEM_MUST_COPY, the library copies the text, because the buffer may be used for another answer
+	   before this one is sent. */
 	struct MHD_Response *response =
 	    library.MHD_create_response_from_buffer(length, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
 	enum MHD_Result result;
@@ -99,7 +98,7 @@ static enum MHD_Result answer(void *user, struct MHD_Connection *connection, con
 		return reply_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "use GET\n");
 	if (!http->write(http->user, &text))
 		return reply_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "no metrics yet\n");
-	/* A part of the metrics would look like the whole. */
+	/* Does not send a part of the metrics, because the peer would take it for the whole. */
 	if (text.out.cut)
 		return reply_line(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "too many metrics\n");
 	return reply(connection, MHD_HTTP_OK, text.out.at, text.out.length);
@@ -112,7 +111,7 @@ struct place {
 	socklen_t length;
 };
 
-/* Parses the address. Asks no resolver. Returns 0 or -EINVAL. */
+/* Parses the value of --metrics, without the resolver. Returns 0 or -EINVAL. */
 static int place_parse(const char *text, struct place *ret_place)
 {
 	static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
@@ -123,7 +122,7 @@ static int place_parse(const char *text, struct place *ret_place)
 	int length;
 
 	length = snprintf(whole, sizeof whole, "tcp://%s%s", colon ? "" : "127.0.0.1:", text);
-	/* A port must be there. Without one the last colon is in the brackets of an IPv6 address. */
+	/* Rejects an address without a port: its last colon is inside the brackets of an IPv6 address. */
 	if (length < 0 || (size_t)length >= sizeof whole || (colon && strchr(colon, ']')) ||
 	    uri_parse(whole, 0, &uri) < 0)
 		return -EINVAL;
@@ -214,7 +213,8 @@ int metrics_http_open(const char *address, metrics_http_write *write, void *user
 		return -ENOMEM;
 	}
 	*http = (struct metrics_http){.write = write, .user = user};
-	/* poll(2), because descriptors may be too large for select(2). The library owns the socket, also if it fails. */
+	/* Uses poll(2), because select(2) does not support descriptors from 1024 on. The library owns the socket,
+	   even if the call fails. */
 	http->daemon = library.MHD_start_daemon(
 	    MHD_USE_POLL_INTERNAL_THREAD, 0, NULL, NULL, answer, http, MHD_OPTION_LISTEN_SOCKET, fd,
 	    MHD_OPTION_CONNECTION_LIMIT, (unsigned)METRICS_HTTP_PEERS, MHD_OPTION_CONNECTION_TIMEOUT,

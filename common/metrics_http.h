@@ -1,15 +1,16 @@
 /*
  * metrics_http: serves the metrics of a daemon over HTTP, for Prometheus.
  *
- * Theory of operation. libmicrohttpd answers in one thread of its own, so a slow or broken peer delays no other thread.
- * GET /metrics has the metrics, any other path is 404, and each answer ends its connection. At most METRICS_HTTP_PEERS
- * connections are open, for METRICS_HTTP_SECONDS without traffic. Further peers wait in the socket's queue.
+ * Theory of operation. libmicrohttpd answers requests in a thread of its own, so that a slow or broken peer delays no
+ * other thread. GET /metrics returns the metrics; any other path returns 404. Each connection ends after one answer,
+ * or after METRICS_HTTP_SECONDS without traffic. At most METRICS_HTTP_PEERS connections are open. Further peers wait
+ * in the socket's queue.
  *
- * The library is loaded only if metrics are served. It brings GnuTLS along, which a block device's daemon would otherwise
- * lock in memory: more than 6 MiB of libraries.
+ * libmicrohttpd is loaded only if metrics are served, because it loads GnuTLS, too. These libraries take more than 6
+ * MiB, which the daemon of a block device would lock in memory.
  *
- * Threads. One thread opens and closes. The library's thread calls the callback, and inherits the caller's signal mask,
- * scheduling policy and stack size.
+ * Threads. The same thread opens and closes. The library's thread calls metrics_http_write. It inherits the signal
+ * mask and the scheduling policy of the thread that opens.
  */
 #ifndef COMMON_METRICS_HTTP_H
 #define COMMON_METRICS_HTTP_H
@@ -20,22 +21,19 @@
 #define METRICS_HTTP_TEXT_MAX (256u << 10)
 
 struct metrics_http;
-/* Writes the metrics. Called in the library's thread. Must not wait for the data path. Returns false if there are none
-   yet, which the peer gets as 503. */
+/* Writes the metrics. Runs in the library's thread, and must not wait for the data path. Returns false if there are
+   no metrics yet; the peer then gets 503. */
 typedef bool metrics_http_write(void *user, struct metrics_text *text);
 
-/*
- * Checks an address as given to --metrics: PORT for loopback, or ADDRESS:PORT. ADDRESS is IPv4, IPv6 in brackets, or
- * localhost. Returns 0, or -EINVAL after one logged line.
- */
+/* Checks the value of --metrics: PORT for loopback, or ADDRESS:PORT. ADDRESS is an IPv4 address, an IPv6 address in
+   brackets, or localhost. Returns 0, or -EINVAL after one logged line. */
 int metrics_http_check(const char *address);
-/* Loads libmicrohttpd from the disk. Returns 0, or -ELIBACC after one logged line. */
+/* Loads libmicrohttpd. Returns 0, or -ELIBACC after one logged line. */
 int metrics_http_load(void);
-/*
- * Loads libmicrohttpd, if that has not happened. Listens on @address, which metrics_http_check() accepts, and starts the thread. Port 0 takes a free port. Logs where
- * the metrics are. Returns 0, or -errno after one logged line (-EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ELIBACC, ...).
- */
+/* Loads libmicrohttpd if necessary, listens on @address (see metrics_http_check(); port 0 chooses a free port), and
+   starts the thread. Logs the URL. Returns 0, -ENOMEM, or another -errno after one logged line (-EADDRINUSE,
+   -EADDRNOTAVAIL, -EACCES, -ELIBACC, ...). */
 int metrics_http_open(const char *address, metrics_http_write *write, void *user, struct metrics_http **ret_http);
-/* Ends all connections and the thread. NULL is allowed. */
+/* NULL is allowed. */
 void metrics_http_close(struct metrics_http *http);
 #endif

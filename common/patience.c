@@ -1,4 +1,4 @@
-/* patience: see patience.h. A sequence lock with one writer protects the words that other threads read. */
+/* patience: see patience.h. The loop's thread is the only writer of the sequence lock. */
 #include "common/patience.h"
 
 #define NS_PER_MS UINT64_C(1000000)

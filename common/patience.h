@@ -1,18 +1,21 @@
 /*
- * patience: a clock that stands still while its thread gets no processor.
+ * patience: a clock that stops while its thread has no processor.
  *
- * Theory of operation. A loop sleeps until some time and then works briefly. If it wakes late, or its work takes long,
- * the thread had no processor. The process was stopped, or its machine was paused or is loaded. In that time the loop
- * could receive nothing, so no peer is to blame. Such time does not count. A loop that measures all deadlines by this
- * clock moves them all by its own delay. The loop does not notice a pause that ends before its intended wake-up. Such a
- * pause matters to no deadline, because none was due.
+ * Theory of operation. A thread runs a loop: it sleeps until some time, then works briefly. If it wakes late, or its
+ * work takes long, it had no processor. For example, the process was stopped, or its machine was paused or is
+ * overloaded. In this time the thread could receive nothing, so a peer that seems silent may not be to blame.
+ * Therefore, patience does not count this time. If a loop measures its deadlines by this clock, all of them are
+ * deferred by its own delays.
  *
- * Other threads may wake before the loop does. For them the clock stops at PATIENCE_LATE_NS after the loop's intended
- * wake-up, until the loop has woken. So they do not count a pause before the loop has noticed it. For the loop's own
- * thread, the clock never runs backwards. For other threads it may run backwards, by PATIENCE_LATE_NS, or by the length
- * of a pause while the loop worked.
+ * The loop does not notice a pause that is over before it wants to wake. This does no harm, because no deadline was
+ * due.
  *
- * Threads. Any thread may call patience_at(). The loop's thread calls the other functions.
+ * Other threads may read the clock before the loop has woken. For them, the clock stops PATIENCE_LATE_NS after the
+ * time at which the loop wanted to wake, so they do not count a pause that the loop has not noticed yet. The loop's
+ * own thread never sees the clock run backwards. Other threads may see it jump back by PATIENCE_LATE_NS, or by the
+ * length of a pause during the loop's work.
+ *
+ * Threads. Any thread may call patience_at(). Only the loop's thread calls the other functions.
  */
 #ifndef COMMON_PATIENCE_H
 #define COMMON_PATIENCE_H
@@ -20,25 +23,25 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* A delay up to this long is normal on any machine, and counts as time. */
+/* A delay of up to this length is normal on any machine, so it counts as time. */
 #define PATIENCE_LATE_NS UINT64_C(10000000)
 
-/* Initially all zero. */
+/* All zero at the beginning. */
 struct patience {
-	_Atomic uint32_t version; /* seqlock of the two words below: odd while they change */
-	_Atomic uint64_t lost;    /* ns that do not count */
-	_Atomic uint64_t limit;   /* clock_now() at which the clock stops for now, or 0 for never */
-	uint64_t woken;           /* clock_now() at which the loop began to work, or 0 before its first sleep */
-	uint64_t wanted;          /* clock_now() of the intended wake-up, or UINT64_MAX for none */
+	_Atomic uint32_t version; /* sequence lock for the next two words: odd while they change */
+	_Atomic uint64_t lost;    /* time that does not count so far, ns */
+	_Atomic uint64_t limit;   /* when the clock stops, in clock_now(), or 0 for never */
+	uint64_t woken;           /* when the loop began to work, in clock_now(), or 0 before its first sleep */
+	uint64_t wanted;          /* when the loop wants to wake, in clock_now(), or UINT64_MAX for no time limit */
 };
 
-/* Returns what this clock shows when clock_now() is @clock. */
+/* Returns the time that this clock shows when clock_now() is @clock. */
 uint64_t patience_at(const struct patience *patience, uint64_t clock);
-/* Must be called before the loop sleeps until this clock shows @due (UINT64_MAX: no time limit). @clock is clock_now().
-   Returns the timeout in ms, or -1 for no limit. The timeout is rounded up, so that @due has passed afterwards, and is
-   at most one hour. */
+/* Must be called when the loop is about to sleep until this clock shows @due (UINT64_MAX for no time limit). @clock
+   is clock_now(). Returns the timeout for the sleep in ms, or -1 for none. It is rounded up, so that @due has passed
+   afterwards, and is at most one hour. */
 int patience_sleep(struct patience *patience, uint64_t clock, uint64_t due);
-/* Must be called each time the loop has woken. */
+/* Must be called when the loop has woken. @clock is clock_now(). */
 void patience_wake(struct patience *patience, uint64_t clock);
 
 #endif

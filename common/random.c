@@ -1,8 +1,6 @@
-/*
- * random: see random.h. The generator is xoshiro256** of D. Blackman and S. Vigna, "Scrambled linear pseudorandom
- * number generators" (2018). splitmix64 fills its state, as they advise. Bounded numbers follow D. Lemire, "Fast random
- * integer generation in an interval" (2019).
- */
+/* random: see random.h. The generator is xoshiro256** (D. Blackman and S. Vigna, "Scrambled linear pseudorandom
+   number generators", 2018), with its state filled by splitmix64, as the authors advise. random_below() follows D.
+   Lemire, "Fast random integer generation in an interval" (2019). */
 #include "common/random.h"
 #include <assert.h>
 #include <sodium.h>
@@ -13,7 +11,8 @@ static uint64_t rotate_left(uint64_t x, unsigned count)
 	return x << count | x >> (64 - count);
 }
 
-/* Makes one step of splitmix64. No seed, not even 0, leads to the all-zero state, which xoshiro never leaves. */
+/* Returns the next number of splitmix64. No seed, not even 0, fills xoshiro's state with zeroes, in which it would
+   return only 0. */
 static uint64_t splitmix_next(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -47,8 +46,8 @@ uint64_t random_below(struct random_state *state, uint64_t bound)
 	assert(bound > 0);
 	unsigned __int128 product = (unsigned __int128)random_next(state) * bound;
 	if ((uint64_t)product < bound) {
-		/* Products with a lower half below the threshold are rejected: they would make some results too
-		   likely. */
+		/* Rejects products whose lower half is below the threshold, because they would make some results more
+		   likely than others. */
 		uint64_t threshold = -bound % bound;
 		while ((uint64_t)product < threshold)
 			product = (unsigned __int128)random_next(state) * bound;
@@ -58,8 +57,8 @@ uint64_t random_below(struct random_state *state, uint64_t bound)
 
 void random_secret(void *bytes, uint64_t size)
 {
-	/* sodium_init() may be called again, and in any thread. Without the kernel's random numbers no secret is safe,
-	   so abort. */
+	/* Any thread may call sodium_init(), and more than once. It fails if the kernel gives no random numbers. No
+	   secret would then be safe, so abort. */
 	if (sodium_init() < 0)
 		abort();
 	randombytes_buf(bytes, size);

@@ -6,12 +6,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char units[] = "kmgtpe"; /* powers of 1024, from 1024^1 on */
+static const char units[] = "kmgtpe"; /* 1024^1, 1024^2, ... */
 
-#define FRACTION_DIGITS_MAX 18 /* 10^18 x 2^60 fits in 128 bits */
+#define FRACTION_DIGITS_MAX 18 /* so that 10^18 x 2^60 fits in 128 bits */
 
-/* Parses the unit at @text, such as "", "M", "m" or "MiB". The text must end behind it. Returns the unit's shift, or
-   -EINVAL. */
+/* Parses the unit at @text, such as "", "M", "m" or "MiB", which must be the end of the text. Returns the exponent of
+   its power of two, or -EINVAL. */
 static int size_unit_parse(const char *text)
 {
 	if (!*text)
@@ -49,7 +49,8 @@ int size_parse(const char *text, uint64_t *ret_bytes)
 		return -EINVAL;
 	if (too_large || whole > UINT64_MAX >> shift)
 		return -ERANGE;
-	/* This cannot overflow: the fraction is less than one unit, and the whole part leaves room for one unit. */
+	/* This addition cannot overflow: the fraction is less than one unit, and (whole << shift) is at least one
+	   unit below 2^64. */
 	*ret_bytes = (whole << shift) + (uint64_t)(((unsigned __int128)fraction << shift) / scale);
 	return 0;
 }
@@ -68,7 +69,7 @@ const char *size_format(uint64_t bytes, char text[SIZE_TEXT_MAX])
 	unsigned tenths = (unsigned)(((unsigned __int128)bytes * 10 + half) >> shift);
 	if (tenths >= 1000)
 		tenths = (unsigned)(((unsigned __int128)bytes + half) >> shift) * 10;
-	if (tenths == 10240 && unit < 5) { /* 1023.9M */
+	if (tenths == 10240 && unit < 5) { /* rounded up to 1024.0: write 1 of the next unit instead */
 		tenths = 10;
 		unit++;
 	}

@@ -1,27 +1,31 @@
 /*
  * spin: learns from past answers how long to poll for an answer before sleeping.
  *
- * Theory of operation. It follows Linux's halt polling (Documentation/virt/kvm/halt-polling.rst). An answer that comes
- * soon after polling ended doubles the time to poll. An answer that takes longer than the longest polling halves the
- * time to poll. So a fabric that answers after 80 us is polled for 100 us, and a donor that is gone is not polled for
- * long. Soft-RoCE answers just after the usual 50 us. If its reader sleeps, a read takes more than twice as long.
+ * Theory of operation. Polling gets an answer sooner than sleeping does, but uses CPU time. So the time to poll
+ * should be just longer than answers usually take. If an answer arrives soon after polling has ended, longer polling
+ * would have caught it, so spin_learn() doubles the time. If an answer takes longer than the longest allowed polling,
+ * polling is useless, and spin_learn() halves the time. Linux's halt polling works in the same way
+ * (Documentation/virt/kvm/halt-polling.rst).
+ *
+ * For example, if answers take 80 us, the time grows to 100 us. This matters: soft-RoCE answers just after the usual
+ * 50 us, and a read takes more than twice as long if its thread sleeps. If a donor is gone, the time shrinks again.
  */
 #ifndef COMMON_SPIN_H
 #define COMMON_SPIN_H
 
 #include <stdint.h>
 
-/* The longest polling, as a multiple of the shortest. */
+/* The longest polling time is the shortest one times this. */
 #define SPIN_GROWTH 8u
 
 struct spin {
 	uint64_t least_ns, most_ns;
-	uint64_t ns; /* the current time to poll */
+	uint64_t ns; /* the current polling time */
 };
 
-/* Initialises @spin. @us is the initial and shortest time to poll. 0 disables polling. */
+/* @us is the initial and shortest polling time. With 0, there is no polling. */
 void spin_init(struct spin *spin, unsigned us);
-/* Must be called for every answer. @took is the time from the beginning of polling to the answer in ns, including any
+/* Must be called for every answer. @took is the time in ns from the beginning of polling to the answer, including any
    sleep. */
 void spin_learn(struct spin *spin, uint64_t took);
 

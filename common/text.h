@@ -1,14 +1,15 @@
-/* text: builds a string piece by piece in a buffer of fixed size, by printf(3). Any thread, but no near thread. */
+/* text: builds a string piece by piece in a buffer of fixed size, by printf(3). Any thread, except near threads,
+   which must not call printf(3) (format.h). */
 #ifndef COMMON_TEXT_H
 #define COMMON_TEXT_H
 #include <stdbool.h>
 #include <stddef.h>
-/* The text so far. Begins with its buffer and the buffer's size in bytes, which is not 0. */
+/* A string in a buffer of the caller. `at` and `size` (> 0) must be set at the beginning. */
 struct text {
 	char *at;
 	size_t size, length;
-	bool cut; /* something did not fit */
+	bool cut;
 };
-/* Appends to the text, which stays a string. Leaves out what does not fit. */
+/* Appends to the string. Leaves out the part that does not fit. */
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #endif

@@ -7,7 +7,7 @@
 
 ssize_t text_file_read(const char *path, char *ret_text, size_t size)
 {
-	/* O_NONBLOCK: a FIFO without a writer must not make the thread wait. */
+	/* With O_NONBLOCK, opening a FIFO without a writer does not block. */
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	ssize_t got = 0, have = fd < 0 ? -errno : 0;
 

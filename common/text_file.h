@@ -1,5 +1,5 @@
 /*
- * text_file: reads and writes small files as a whole, above all in /proc and /sys, without malloc.
+ * text_file: reads and writes small files as a whole, mostly in /proc and /sys. It allocates nothing.
  *
  * Threads: any.
  */
@@ -8,10 +8,11 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Reads at most @size - 1 bytes from the beginning and appends a zero byte. Returns the number of bytes, or -errno.
-   On error the text is empty. */
+/* Reads at most @size - 1 bytes from the beginning of the file, and appends a zero byte. Returns the number of bytes.
+   On error, returns -errno and an empty text. */
 ssize_t text_file_read(const char *path, char *ret_text, size_t size);
-/* Writes @text with one write(2) into an existing file, as kernel settings need it. Returns 0 or -errno. */
+/* Writes @text to an existing file by one write(2), because the kernel's settings require this. Returns 0 or
+   -errno. */
 int text_file_write(const char *path, const char *text);
 
 #endif

@@ -4,8 +4,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* The arguments of a new thread. They lie on the stack of the thread that calls thread_start(), until the new thread
-   has copied them. */
+/* The arguments of a new thread. They are on the stack of thread_start()'s caller. So thread_start() does not return
+   before the new thread has copied them. */
 struct call {
 	void *(*run)(void *);
 	void *argument;
@@ -20,7 +20,7 @@ static void *run_counted(void *data)
 	void *(*run)(void *) = call->run;
 	void *argument = call->argument, *result;
 
-	sem_post(&call->taken); /* from now on `call` may be gone */
+	sem_post(&call->taken); /* `call` may not exist any more */
 	result = run(argument);
 	atomic_fetch_sub(&count, 1);
 	return result;
@@ -58,7 +58,7 @@ int thread_start(pthread_t *ret_thread, const char *name, size_t stack_bytes, vo
 	if (error)
 		atomic_fetch_sub(&count, 1);
 	while (error == 0 && sem_wait(&call.taken) < 0)
-		; /* EINTR: a signal of the program */
+		; /* interrupted by a signal */
 	sem_destroy(&call.taken);
 	if (error == 0 && name)
 		pthread_setname_np(*ret_thread, name);

@@ -1,5 +1,5 @@
-/* uri: see uri.h. The grammar is that of RFC 3986 without user, path and query. A host of only digits and dots must be
-   a valid IPv4 address. */
+/* uri: see uri.h. The grammar is that of RFC 3986, without user, path and query. A host that consists of digits and
+   dots must be a valid IPv4 address. */
 #include "common/uri.h"
 #include "common/ascii.h"
 #include "common/format.h"
@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Copies @length characters to @target as a string. Allows letters, digits and the characters of @others. Returns 0 or
-   -EINVAL. */
+/* Copies @length characters to @target as a string. Returns -EINVAL if one of them is not a letter, a digit, or in
+   @others. */
 static int uri_copy(char *target, size_t target_size, const char *text, size_t length, const char *others)
 {
 	if (!length || length >= target_size)
@@ -51,7 +51,7 @@ bool uri_is_numeric(const struct uri *uri)
 	return strchr(uri->host, ':') || !uri->host[strspn(uri->host, "0123456789.")];
 }
 
-/* Parses the host, @length characters with brackets if any. Returns 0 or -EINVAL. */
+/* Parses the host, which has @length characters, including brackets. Returns 0 or -EINVAL. */
 static int uri_host_parse(const char *text, size_t length, struct uri *uri)
 {
 	struct in_addr binary;

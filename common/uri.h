@@ -10,14 +10,14 @@ struct uri {
 	char host[URI_HOST_MAX]; /* without brackets */
 	uint16_t port;
 };
-/* Parses @text. @default_port applies if the text has no port. Port 0 is allowed. Returns 0 or -EINVAL. */
+/* Parses @text. If it has no port, the port is @default_port. Port 0 is allowed. Returns 0 or -EINVAL. */
 int uri_parse(const char *text, uint16_t default_port, struct uri *ret_uri);
 
-/* Returns true if the host is an address and not a name. @uri comes from uri_parse(). */
+/* Returns true if the host is an IPv4 or IPv6 address, and not a name. @uri must come from uri_parse(). */
 bool uri_is_numeric(const struct uri *uri);
 
-/* The longest text of a URI, including its zero byte. */
+/* Size of the longest text, with its zero byte. */
 #define URI_TEXT_MAX (URI_SCHEME_MAX + URI_HOST_MAX + 16)
-/* Formats @uri. An IPv6 address is put in brackets. */
+/* Puts an IPv6 address into brackets. */
 void uri_format(const struct uri *uri, char ret_text[URI_TEXT_MAX]);
 #endif

@@ -17,12 +17,12 @@
 #define LOOKUP_STACK (512u << 10)
 #define LOOKUP_PATIENCE_S 5
 
-/* A host name and its lookup. Entries are kept for good: there are about as many as donors. */
+/* A host name and its lookup. Entries are never freed, because there are only about as many as donors. */
 struct name {
 	struct name *next;
 	char host[URI_HOST_MAX];
-	bool pending; /* a thread looks it up */
-	int count;    /* number of addresses, -errno, or 0 before the first answer */
+	bool pending;
+	int count; /* number of addresses, -errno, or 0 before the first lookup has ended */
 	struct sockaddr_storage addresses[ADDRESS_MAX];
 };
 
@@ -31,8 +31,9 @@ static struct {
 	struct name *names;
 } book = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Parses a numeric address, including "fe80::1%eth0", without the resolver. Threads that reconnect must not call the
-   resolver, because it allocates and reads arbitrary data (common/format.h). Returns 1 or -ENOENT. */
+/* Parses a numeric address, including "fe80::1%eth0", without the resolver. Threads that reconnect to donors must not
+   call the resolver, because it allocates memory, and reads data that may itself be far memory (common/format.h).
+   Returns 1 or -ENOENT. */
 static int parse(const char *host, uint16_t port, struct sockaddr_storage *ret_address)
 {
 	struct sockaddr_in *four = (struct sockaddr_in *)ret_address;
@@ -63,7 +64,6 @@ static int parse(const char *host, uint16_t port, struct sockaddr_storage *ret_a
 	return 1;
 }
 
-/* Asks the resolver. Returns the number of addresses, or -errno. */
 static int lookup(const char *host, uint16_t port, int flags, struct sockaddr_storage ret_addresses[ADDRESS_MAX])
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
@@ -102,7 +102,7 @@ static void *look_up_name(void *argument)
 	return NULL;
 }
 
-/* Returns the entry of a name, and makes one if there was none. Returns NULL if there is no memory. The lock must be
+/* Returns the entry of a name, and adds it if there is none. Returns NULL if there is no memory. The lock must be
    held. */
 static struct name *name_of(const char *host, bool *ret_new)
 {
@@ -133,8 +133,8 @@ static void name_ask(struct name *name)
 	name->count = -ENOMEM;
 }
 
-/* Waits for the lookup, at most LOOKUP_PATIENCE_S. The lock must be held. This runs once per name, so it need not be
-   cheap. */
+/* Waits at most LOOKUP_PATIENCE_S for the lookup. The lock must be held. Polling every ms is good enough, because
+   this is called once per name. */
 static void name_await(const struct name *name)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -199,7 +199,6 @@ socklen_t address_size(const struct sockaddr_storage *address)
 
 uint16_t address_port(const struct sockaddr_storage *address)
 {
-	/* The port is at the same offset in both families. */
 	return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 

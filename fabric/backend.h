@@ -1,9 +1,10 @@
 /*
- * backend: the operations of a kind of fabric (tcp, verbs), and the structs that all kinds share. Only inside fabric/.
+ * backend: the interface of a backend (tcp, verbs) to fabric.c and wait.c. Only inside fabric/.
  *
- * Theory of operation. wait.c owns waiting, watches and time. A backend owns its connections. Its structs begin with or
- * contain the structs of this file. It adds its descriptors to the fabric's poller. Its poll() looks at the active
- * connections, and at those whose sources the poller has reported. The sources of all other connections are armed.
+ * Theory of operation. A backend embeds the structs of this file in its own ones. It owns its connections and adds
+ * their descriptors to the fabric's poller as sources. wait.c calls its poll(), and arm() before the fabric sleeps.
+ * poll() looks only at active connections, and at those whose source the poller has reported. So every other
+ * connection must have an armed source.
  */
 #ifndef FABRIC_BACKEND_H
 #define FABRIC_BACKEND_H
@@ -20,7 +21,7 @@ struct fabric_conn {
 	struct fabric *fabric;
 	struct fabric_domain *domain; /* NULL until accepted */
 	void *user;
-	uint64_t origin; /* address_origin() of a peer that connected to us; else 0 */
+	uint64_t origin; /* address_origin() of the peer of an incoming connection; 0 for an outgoing one */
 	char peer[BACKEND_PEER_MAX];
 };
 
@@ -29,7 +30,7 @@ struct fabric_listener {
 	uint16_t port;
 };
 
-/* The caller's array, where poll() writes events. */
+/* The array of fabric_poll()'s caller, to which poll() writes events. */
 struct backend_events {
 	struct fabric_event *events;
 	unsigned count, max;
@@ -40,7 +41,7 @@ static inline bool backend_events_full(const struct backend_events *out)
 	return out->count == out->max;
 }
 
-/* Appends an event. Sets its kind, connection and user; the other fields are zero. There must be room. */
+/* Appends an event with its kind, connection and user; the other fields are zero. The array must not be full. */
 static inline struct fabric_event *backend_event(struct backend_events *out, enum fabric_event_kind kind,
 						 struct fabric_conn *conn)
 {
@@ -50,8 +51,8 @@ static inline struct fabric_event *backend_event(struct backend_events *out, enu
 	return event;
 }
 
-/* The operations of a backend. Errors are those of fabric.h. Until open() has made a fabric's state, no other operation
-   is called. */
+/* Errors are those of fabric.h. open() makes the backend's state for one fabric, and is called before any other
+   operation. */
 struct fabric_backend {
 	const char *scheme;
 	int (*open)(struct fabric *fabric, void **ret_state);
@@ -70,31 +71,31 @@ struct fabric_backend {
 	size_t (*memory)(const struct fabric_conn *conn);
 	int (*send)(struct fabric_conn *conn, const void *message, size_t size);
 
-	/* Writes events. Returns true if bytes moved, even if they made no event, as when a request was served. */
+	/* Writes events. Returns true if bytes moved. This may make no event, for example when a peer's request was
+	   served. */
 	bool (*poll)(void *state, struct backend_events *out);
-	/* Returns true if poll() may find bytes or completions before the poller reports them, so that polling again
-	   soon pays. */
+	/* Returns true if any connection is active. poll() may then find input before the poller reports it, so
+	   polling again soon pays. */
 	bool (*hot)(const void *state);
-	/* Returns true if the last poll() left work over, so that the next poll makes progress. */
+	/* Returns true if poll() can make progress at once, for example because the array of events was full. */
 	bool (*ready)(const void *state);
-	/* Arms every source, because the fabric is about to sleep. */
 	void (*arm)(void *state);
-	/* Returns when expire() must be called next, in ns of clock_now(), or BACKEND_NEVER. */
+	/* Returns when expire() must be called, in ns of clock_now(), or BACKEND_NEVER. */
 	uint64_t (*deadline)(const void *state);
 	void (*expire)(void *state, uint64_t now);
 };
 
 extern const struct fabric_backend tcp_backend, verbs_backend;
 
-/* Parts of the fabric that backends use. */
+/* Functions of fabric.c and wait.c for backends. */
 struct poller *fabric_poller(struct fabric *fabric);
 const struct fabric_config *fabric_get_config(const struct fabric *fabric);
-/* Notes that an operation was posted, so that fabric_wait() spins for its answer. */
+/* Must be called when an operation was posted, so that fabric_wait() spins for its answer. */
 void fabric_touch(struct fabric *fabric);
-/* Counts a request of a peer for @bytes of this side's memory. */
+/* Count an operation of a peer on @bytes of this process's memory. */
 void fabric_count_read(struct fabric *fabric, uint32_t bytes);
 void fabric_count_write(struct fabric *fabric, uint32_t bytes);
-/* Counts a log line about a peer (log_limit.h). Returns true if the line may be logged. */
+/* Returns true if a line about a peer's mistake may be logged now. Counts the line (common/log_limit.h). */
 bool fabric_may_tell(struct fabric *fabric);
 
 #endif

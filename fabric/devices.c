@@ -2,8 +2,9 @@
  * devices: see devices.h.
  *
  * Theory of operation. libibverbs lists the devices that programs can use. /sys/class/infiniband lists all devices of
- * the kernel, even if the module ib_uverbs is missing. Each device is opened, queried, and closed. A device that the
- * kernel emulates has no hardware below it, so its folder in sysfs has no link "device".
+ * the kernel, so it shows devices that programs cannot use, for example because the module ib_uverbs is missing. Each
+ * device of libibverbs is opened, queried, and closed. A device that the kernel emulates has no hardware, so its
+ * directory in sysfs has no link "device".
  */
 #include "fabric/devices.h"
 #include "common/format.h"

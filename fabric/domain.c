@@ -12,25 +12,24 @@
 #define INDEX_MASK (DOMAIN_REGIONS_MAX - 1)
 #define NO_REGION UINT32_MAX
 
-/* A domain's part on one device. */
 struct domain_binding {
 	struct verbs_binding base; /* first, because binding_let_go() casts it */
 	struct fabric_domain *domain;
-	struct verbs_device *device; /* NULL: not bound */
+	struct verbs_device *device; /* NULL if not bound */
 	struct ibv_pd *pd;
 };
 
 struct fabric_domain {
 	pthread_mutex_t lock;
-	/* Held for reading while registrations are made and freed without `lock`. Held for writing while a device is
-	   unbound. */
+	/* Held for reading while registrations are made and freed without `lock`, and for writing while a device is
+	   unbound. So no registration is made on a device that is being unbound. */
 	pthread_rwlock_t bound;
 	/* Protected by `lock`: */
 	uint32_t fresh;     /* index of the first region never used */
 	uint32_t free_head; /* list of freed regions, linked by next_free */
 	uint32_t count;
 	struct domain_binding bindings[VERBS_DEVICES_MAX]; /* by the device's slot */
-	/* Pinned without `lock`: */
+	/* domain_pin() reads these without `lock`: */
 	struct fabric_region regions[DOMAIN_REGIONS_MAX];
 };
 
@@ -49,8 +48,8 @@ const char *domain_refusal_name(enum domain_refusal refusal)
 
 int fabric_domain_open(struct fabric_domain **ret_domain)
 {
-	/* The table takes 7 MiB of address space, and only its used part is ever touched. calloc() would clear all of
-	   it when it reuses heap memory. */
+	/* The table takes 7 MiB of address space, but only its used part should take memory. calloc() might clear all
+	   of it, and thereby allocate it. */
 	struct fabric_domain *domain =
 	    mmap(NULL, sizeof *domain, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -91,7 +90,8 @@ void fabric_domain_close(struct fabric_domain *domain)
 	munmap(domain, sizeof *domain);
 }
 
-/* Returns a key with random bits above the index. It is never 0, and never the key that this slot had before. */
+/* Returns a key with @index in its low bits and random bits above. It is never 0, and never the region's previous
+   key. */
 static uint32_t rkey_make(uint32_t index, uint32_t old)
 {
 	uint32_t rkey;
@@ -111,7 +111,7 @@ static int mr_flags(const struct fabric_region *region, const struct verbs_devic
 
 	if (region->access & FABRIC_REMOTE_READ)
 		flags |= IBV_ACCESS_REMOTE_READ;
-	/* RFC 5040: the data of an iWARP read arrives as a remote write. */
+	/* With iWARP, the data of a read arrives as a remote write (RFC 5040). */
 	if (region->access & FABRIC_REMOTE_WRITE || device->iwarp)
 		flags |= IBV_ACCESS_REMOTE_WRITE;
 	return flags;
@@ -145,8 +145,7 @@ static void mrs_free(struct fabric_region *region)
 	pthread_rwlock_unlock(&domain->bound);
 }
 
-/* Registers the region with every device that the domain is bound to. After an error, it is registered with none.
-   Nobody else knows the region yet. */
+/* Registers a new region with every device to which the domain is bound, or on error with none. */
 static int mrs_make(struct fabric_region *region)
 {
 	struct fabric_domain *domain = region->domain;
@@ -188,8 +187,8 @@ int domain_mr(struct fabric_region *region, const struct verbs_device *device, s
 	return 0;
 }
 
-/* Registers all regions with only local access. These hold pages on their way, and are few, small, and used soon. The
-   lock must be held. */
+/* Registers the regions that have only local access with @device. They are buffers for pages: few, small, and used
+   soon. The lock must be held. */
 static int local_mrs_make(struct fabric_domain *domain, const struct verbs_device *device)
 {
 	int status = 0;
@@ -204,7 +203,6 @@ static int local_mrs_make(struct fabric_domain *domain, const struct verbs_devic
 	return status;
 }
 
-/* Frees all registrations on a removed device. */
 static void binding_let_go(struct verbs_binding *base)
 {
 	struct domain_binding *binding = (struct domain_binding *)base;
@@ -252,7 +250,7 @@ int domain_bind(struct fabric_domain *domain, struct verbs_device *device, struc
 	pthread_mutex_lock(&domain->lock);
 	bound = binding->pd;
 	pthread_mutex_unlock(&domain->lock);
-	/* The caller's fabric holds the device, so nobody unbinds it meanwhile. */
+	/* No other thread unbinds the device now, because the caller's fabric uses it. */
 	if (!bound)
 		status = binding_make(domain, device);
 	if (status < 0)
@@ -267,7 +265,6 @@ int domain_bind(struct fabric_domain *domain, struct verbs_device *device, struc
 
 /* --- Regions ------------------------------------------------------------------------------------------------ */
 
-/* Returns a free place in the table, or NULL if there is none. */
 static struct fabric_region *region_take(struct fabric_domain *domain)
 {
 	struct fabric_region *region = NULL;
@@ -326,7 +323,8 @@ void fabric_deregister(struct fabric_region *region)
 {
 	if (!region)
 		return;
-	/* Takes the lock, so that a device that is being bound has either registered the region already or skips it. */
+	/* local_mrs_make() holds the lock while it registers regions with a device. So it has either registered this
+	   region already, and mrs_free() will see that, or it will skip the region because its rkey is 0. */
 	pthread_mutex_lock(&region->domain->lock);
 	atomic_store(&region->rkey, 0);
 	pthread_mutex_unlock(&region->domain->lock);
@@ -343,7 +341,7 @@ enum domain_refusal domain_pin(struct fabric_domain *domain, uint32_t rkey, uint
 	enum domain_refusal refusal = DOMAIN_GRANTED;
 
 	/* Pins first, then reads the key. fabric_deregister() removes the key first, then reads the pins. So at least
-	   one of the two sees the other's step. */
+	   one of the two threads sees the other's change. */
 	atomic_fetch_add(&region->pins, 1);
 	if (rkey == 0 || atomic_load(&region->rkey) != rkey)
 		refusal = DOMAIN_RKEY_UNKNOWN;

@@ -1,21 +1,25 @@
 /*
- * domain: protection domains and the regions registered in them, as the backends see them.
+ * domain: protection domains and the regions registered in them, as backends see them.
  *
- * Theory of operation. A domain is a table of regions. An rkey has the region's index in its low bits and random bits
- * above. So a lookup costs one compare, and a stale or guessed rkey does not match. A request pins its region while
- * bytes move, for at most one non-blocking system call. Deregistering first removes the key and then waits for the
- * pins. So the memory may be unmapped when fabric_deregister() returns.
+ * Theory of operation. A domain is a table of regions. fabric_register() takes a free entry and gives it an rkey: the
+ * low 16 bits are the entry's index, and the bits above are random. A peer's request names an rkey. The tcp backend
+ * finds the entry by the low bits, and compares the whole rkey. So a lookup is cheap, and the rkey of a deregistered
+ * region, or a guessed one, does not match.
  *
- * For the verbs backend, a domain also has a protection domain on each RDMA device that it is bound to. Its first
- * connection on a device binds it. Each region has a registration with each of those devices:
- *   - A region that is registered after the binding is registered with all bound devices at once, by the calling
- *     thread.
- *   - An older region with only local access is registered with the device at the binding.
- *   - An older region with remote access is registered when it is first exported or posted. So a donor's thread does
- *     not stop for a hundred slabs when a client comes over a second device.
+ * The tcp backend pins a region while it moves bytes of it, for at most one non-blocking system call.
+ * fabric_deregister() first removes the rkey, so that no new pin succeeds. Then it waits until the last pin is
+ * released. When it returns, the memory may be unmapped.
  *
- * Threads. Registering takes the domain's lock, but not while a device registers. Pinning takes no lock and may happen
- * in any thread.
+ * With the verbs backend, RDMA devices need registrations of their own. The domain's first connection on a device
+ * binds the domain to this device. From then on, a region is registered with the device, too:
+ *
+ * - A new region is registered with all bound devices by fabric_register().
+ * - An older region with only local access is registered by the binding itself, because it is needed soon.
+ * - An older region with remote access is registered when it is first exported or posted. If the binding did this, a
+ *   donor's thread would stop for hundreds of slabs when a client connects over a second device.
+ *
+ * Threads. A lock guards the table. It is not held while a device registers a new region, which may take long.
+ * Pinning takes no lock, and any thread may pin.
  */
 #ifndef FABRIC_DOMAIN_H
 #define FABRIC_DOMAIN_H
@@ -28,15 +32,17 @@
 #define DOMAIN_REGIONS_MAX (1u << 16)
 
 struct fabric_region {
-	_Atomic uint32_t rkey; /* 0: not registered */
+	_Atomic uint32_t rkey; /* 0 if the region is not registered */
 	_Atomic uint32_t pins;
 	uint32_t next_free, last_rkey; /* guarded by the domain's lock */
-	/* A mask of enum fabric_access. The fields from here to `domain` are constant while rkey is not 0. */
+	/* The fields from here to `domain` do not change while rkey is not 0. `access` is a mask of enum
+	   fabric_access. */
 	unsigned access;
 	uint64_t base;
 	uint64_t length;
 	struct fabric_domain *domain;
-	struct ibv_mr *_Atomic mrs[VERBS_DEVICES_MAX]; /* by the device's slot; NULL: not registered with it */
+	/* Indexed by the device's slot. NULL if the region is not registered with that device. */
+	struct ibv_mr *_Atomic mrs[VERBS_DEVICES_MAX];
 };
 
 enum domain_refusal {
@@ -47,26 +53,22 @@ enum domain_refusal {
 	DOMAIN_NO_WRITE,
 	DOMAIN_REFUSAL_COUNT
 };
-/* Returns the refusal as a text for logs, such as "rkey unknown". */
 const char *domain_refusal_name(enum domain_refusal refusal);
 
-/*
- * Pins the region of @rkey if it contains [@address, @address + @length) and allows @access (one bit of enum
- * fabric_access). The bytes may be accessed until domain_unpin(). Data path.
- */
+/* Checks that the region of @rkey contains [@address, @address + @length) and allows @access, which is one bit of
+   enum fabric_access. If so, pins the region: its memory may be accessed until domain_unpin(). */
 enum domain_refusal domain_pin(struct fabric_domain *domain, uint32_t rkey, uint64_t address, uint64_t length,
 			       unsigned access, struct fabric_region **ret_region);
 void domain_unpin(struct fabric_region *region);
-/* Returns true if @region contains our own memory at [@local, @local + @length). */
 bool domain_covers(const struct fabric_region *region, const void *local, uint64_t length);
 
 /* --- RDMA devices ------------------------------------------------------------------------------------------- */
 
-/* Binds the domain to @device unless it is bound already. The protection domain lives as long as the domain, or until
-   the device is removed. Returns 0 or -errno. */
+/* Binds the domain to @device, if it is not bound yet, and returns its protection domain there. This exists until the
+   domain is closed or the device is removed. Returns 0 or -errno. */
 int domain_bind(struct fabric_domain *domain, struct verbs_device *device, struct ibv_pd **ret_pd);
-/* Returns @region's registration with a device that its domain is bound to. Registers the region if needed. Errors are
-   those of fabric_register(), or -EINVAL if the domain is not bound. */
+/* Returns @region's registration with @device, and makes it if there is none. Returns 0, -EINVAL if the domain is not
+   bound to @device, or an error of fabric_register(). */
 int domain_mr(struct fabric_region *region, const struct verbs_device *device, struct ibv_mr **ret_mr);
 
 #endif

@@ -1,4 +1,5 @@
-/* fabric: opening, and choosing a backend, see fabric/fabric.h. The rest of fabric.h is in wait.c. */
+/* fabric: opens a fabric and chooses the backend of an address, see fabric/fabric.h. Polling and waiting are in
+   wait.c. */
 #include "fabric/fabric.h"
 #include "common/log.h"
 #include "fabric/internal.h"
@@ -96,7 +97,7 @@ void fabric_close(struct fabric *fabric)
 
 /* --- Dispatch by scheme ----------------------------------------------------------------------------------- */
 
-/* A resolved address. The backend's state exists once route_find() has returned 0. */
+/* A parsed address and its backend. If route_find() has returned 0, the backend's state exists. */
 struct route {
 	struct uri uri;
 	const struct fabric_backend *backend;

@@ -1,31 +1,36 @@
 /*
- * fabric: one-sided access to a peer's registered memory.
+ * fabric: reads and writes memory of another process, the peer, over RDMA or TCP.
  *
- * Theory of operation. The model is that of RDMA verbs: a reliable, ordered, connected queue pair. A peer registers a
- * range of its memory, and hands out (address, rkey). A process with a connection into the same protection domain may
- * then read and write that range. The peer's program takes no part in this. Operations are posted in batches, and
- * answered in batches. The answers of one connection come in the order of its posts. Small two-sided messages carry
- * control.
+ * Theory of operation. The model is a reliable connected queue pair of RDMA verbs:
  *
- * The peer refuses an operation if address, rkey or length lie outside the registered range. This ends the connection,
- * as a NAK moves a queue pair into the error state. The refused operation is answered with -EACCES. Each operation in
- * flight behind it is answered once, with -ECONNRESET.
+ * - First, this process connects to the peer. The peer accepts the connection into a protection domain.
+ * - Then the peer registers a range of its memory in this domain, and sends the range's address and key (rkey) to
+ *   this process: fabric_register(), fabric_export(), fabric_send().
+ * - From then on, this process reads and writes the range with fabric_post(). The peer's program does not notice
+ *   these operations.
+ * - fabric_poll() or fabric_wait() returns one FABRIC_DONE event for each operation. The events of one connection
+ *   have the order in which the operations were posted.
  *
- * There are no fences: a read posted before a write may still return that write's data. The same holds for verbs. If
- * this matters, post the write only after the read was answered. A read sees every write posted before it.
+ * Refusals. The peer refuses an operation if its rkey is unknown, or if any of its bytes lie outside the registered
+ * range. This ends the connection, as with a queue pair in the error state. The refused operation gets the status
+ * -EACCES. Operations posted after it get -ECONNRESET.
  *
- * Backends are const tables of operations, chosen by the scheme of an address:
+ * Order. A read sees every write that was posted before it on the same connection. But it may also see a write that
+ * was posted after it, as in verbs without a fence. To prevent this, post the write when the read has been answered.
  *
- *     rdma://HOST:PORT   Queue pairs of an RDMA device. The device does all of the above. The peer's program takes no
- *                        part, and may not learn what its device refused (soft-RoCE tells only the requesting side). On
- *                        iWARP, a refusal looks like -ECONNRESET. A region to write to must also be readable. A write
- *                        past the end of a range may still change the part inside it.
- *     tcp://HOST:PORT    Emulates the above for hosts without an RDMA device. The peer's program checks the range of
- *                        every request.
+ * The scheme of an address chooses the implementation, called a backend:
  *
- * Threads. A `struct fabric`, and all that is created from it (listeners, connections, events), belong to one thread.
- * The fabrics of one process may share a `struct fabric_domain`. Any thread may register and deregister memory, which
- * takes the domain's lock. The data path (fabric_post, fabric_poll) never allocates, logs or locks.
+ *     rdma://HOST:PORT   A queue pair of an RDMA device. The peer's device serves the operations, so the peer's program
+ *                        uses no CPU time. It may not learn of refusals: soft-RoCE reports them only to the requester.
+ *                        A write past the end of a range may still change bytes inside the range. With iWARP, a refusal
+ *                        has the status -ECONNRESET, and a range must also be readable if the peer writes to it.
+ *     tcp://HOST:PORT    The same over TCP, for hosts without an RDMA device. The peer's program serves the operations
+ *                        inside its own fabric_poll() and fabric_wait(), and checks the range of each one.
+ *
+ * Threads. One thread owns a `struct fabric`, and all listeners, connections and events of it. The fabrics of one
+ * process may share a `struct fabric_domain`: any thread may register and deregister memory. To serve operations and
+ * messages, fabric_post() and fabric_poll() allocate nothing and take no lock. Only the first use of a region on a
+ * further RDMA device takes the domain's lock.
  *
  * Functions return 0 or a positive count on success, and -errno on failure. Outputs are written only on success.
  */
@@ -37,14 +42,13 @@
 #include <stdint.h>
 
 #define FABRIC_DEFAULT_PORT 7470u
-/* Largest private data of a connect or a reject, in bytes. The RDMA connection manager carries no more
+/* The most bytes of private data that a connect or a reject carries. The RDMA connection manager has no more space
    (rdma_connect(3), RDMA_PS_TCP). */
 #define FABRIC_PRIVATE_MAX 56
-/* Largest two-sided message, in bytes. */
+/* In bytes: the largest message of fabric_send(), and the largest single read or write. */
 #define FABRIC_MESSAGE_MAX 256
-/* Largest single read or write, in bytes. */
 #define FABRIC_OP_MAX (1u << 20)
-/* The most operations in flight on one connection. The configuration cannot raise this. */
+/* The upper bound of fabric_config.depth. */
 #define FABRIC_DEPTH_MAX 1024
 
 struct fabric;
@@ -54,126 +58,128 @@ struct fabric_listener;
 struct fabric_conn;
 
 struct fabric_config {
-	unsigned depth; /* operations in flight on a connection, 1 to FABRIC_DEPTH_MAX, 0 for 256 */
-	/* How long fabric_wait() polls before it sleeps, in µs. 0 means it sleeps at once. It polls up to eight times
-	   as long if answers often come soon after the polling. */
+	unsigned depth; /* the most operations in flight on a connection: 1 to FABRIC_DEPTH_MAX, 0 for 256 */
+	/* How long fabric_wait() polls before it sleeps, in µs. With 0 it sleeps at once. If answers often arrive
+	   soon after it has begun to sleep, it polls up to eight times as long. */
 	unsigned spin_us;
-	unsigned connect_ms; /* deadline in ms to connect, or to accept a connection, 0 for 2000 */
-	/* If no operation is answered for this long although some are in flight, the connection ends with -ETIMEDOUT.
-	   The unit is ms. 0 means 800. */
+	unsigned connect_ms; /* deadline in ms for connecting and for being accepted; 0 for 2000 */
+	/* If operations are in flight and none is answered for this many ms, the connection ends with -ETIMEDOUT. 0
+	   means 800. */
 	unsigned io_ms;
 };
 
 #define FABRIC_CONFIG_DEFAULT ((struct fabric_config){.depth = 256, .spin_us = 50, .connect_ms = 2000, .io_ms = 800})
 
-/* Opens a fabric for one thread. @config is copied. NULL means the defaults. Returns 0 or -errno. */
+/* Opens a fabric for the calling thread. NULL for @config means the defaults. Returns 0 or -errno. */
 int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric);
-/* Ends all connections and listeners, without further events, and frees everything. NULL is allowed. */
+/* Ends all connections and listeners without further events, and frees them. NULL is allowed. */
 void fabric_close(struct fabric *fabric);
 
-/* Requests that peers have made of this side's memory. Requests over RDMA never reach this process, and are not here. */
+/* Operations of peers on this process's memory. Those over RDMA are not counted, because only the device sees
+   them. */
 struct fabric_served {
 	uint64_t reads, writes, read_bytes, write_bytes;
 };
-/* Writes the totals since fabric_open(). */
 void fabric_get_served(const struct fabric *fabric, struct fabric_served *ret_served);
 
 /* --- Protection domains and registered memory ------------------------------------------------------------ */
 
-/* A peer's rights to a registered range. The range may always be used locally, as source or target of this side's own
-   operations. */
+/* The rights of peers to a registered range. This process may use the range as the local end of its own operations in
+   any case. */
 enum fabric_access {
 	FABRIC_LOCAL = 0,
 	FABRIC_REMOTE_READ = 1 << 0,
 	FABRIC_REMOTE_WRITE = 1 << 1,
 };
 
-/* Opens a protection domain. An rkey is valid only on connections of the domain in which it was made. */
+/* Opens a protection domain. Peers may access a region only over connections of the same domain. So a process that
+   gives each peer its own domain keeps them apart. */
 int fabric_domain_open(struct fabric_domain **ret_domain);
-/* Closes @domain. Its regions must be deregistered and its connections ended. NULL is allowed. */
+/* Closes @domain. Its regions must be deregistered and its connections disconnected before. NULL is allowed. */
 void fabric_domain_close(struct fabric_domain *domain);
 
 /*
- * Registers [@base, @base + @length) in @domain. The memory still belongs to the caller, and must outlive the region.
+ * Registers [@base, @base + @length) in @domain with @access, a mask of enum fabric_access. The caller still owns the
+ * memory, and must not unmap it before fabric_deregister() has returned.
  *
- * Errors: -EINVAL (@length is 0), -ENOMEM, -ENOSPC (too many regions in the domain), -EPERM (the limit on locked
- * memory).
+ * Errors: -EINVAL (@length is 0), -ENOMEM, -ENOSPC (too many regions in the domain), -EPERM (an RDMA device would
+ * exceed the limit on locked memory).
  */
 int fabric_register(struct fabric_domain *domain, void *base, size_t length, unsigned access,
 		    struct fabric_region **ret_region);
-/* Ends a registration. When this returns, no later request with its rkey succeeds. NULL is allowed. */
+/* Ends a registration. After the return, no operation of a peer reads or writes the memory. NULL is allowed. */
 void fabric_deregister(struct fabric_region *region);
 
-/* The names by which a peer accesses a registered range. */
+/* A peer names registered memory by its address in the owner's process, and by the region's key. */
 struct fabric_remote {
 	uint64_t address;
 	uint32_t rkey;
 };
-/*
- * Returns the names of @region for the peer at the other end of @conn. With rdma:// the rkey depends on the device. If
- * the device cannot register the region, this logs a line and returns all zero.
- */
+/* Returns the address and key of @region, to be sent to the peer of @conn. With rdma:// the key depends on the device
+   of @conn. If this device cannot register the region, logs a line and returns all zero. */
 struct fabric_remote fabric_export(const struct fabric_region *region, const struct fabric_conn *conn);
 
 /* --- Connections ----------------------------------------------------------------------------------------- */
 
 /*
- * Listens on @uri ("tcp://127.0.0.1:7470") until fabric_close(). Port 0 takes a free port. Connect requests arrive as
- * FABRIC_CONNECT_REQUEST events with listener = *ret_listener.
+ * Listens on @uri ("tcp://127.0.0.1:7470") until fabric_close(). Port 0 chooses a free port. A peer that connects
+ * causes a FABRIC_CONNECT_REQUEST event with listener = *ret_listener.
  *
- * Errors: -EINVAL (unknown scheme or malformed address), -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ENODEV (no RDMA device
- * at that address).
+ * Errors: -EINVAL (unknown scheme or malformed address), -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -ENODEV (no RDMA
+ * device has this address).
  */
 int fabric_listen(struct fabric *fabric, const char *uri, struct fabric_listener **ret_listener);
-/* Returns the listener's port in host byte order. */
 uint16_t fabric_listener_port(const struct fabric_listener *listener);
 
 /*
- * Starts to connect to @uri, with @private_size bytes of private data (at most FABRIC_PRIVATE_MAX). With rdma:// the
- * private data arrives padded with zeroes. Names are resolved before this returns, which may block for seconds.
+ * Starts to connect to @uri. @private_data (@private_size bytes, at most FABRIC_PRIVATE_MAX) is sent along. With
+ * rdma:// it arrives padded with zeroes. If the host is a name, the first lookup of this name waits up to 5 s for the
+ * resolver.
  *
- * One event follows: FABRIC_ESTABLISHED, or FABRIC_DISCONNECTED with a status that tells why. It follows within
- * connect_ms, however many addresses are tried. The status is one of:
+ * Within connect_ms, the fabric reports either FABRIC_ESTABLISHED, or FABRIC_DISCONNECTED with one of these statuses:
  *
- * - -ECONNREFUSED: nothing listens there, or the peer rejected (data and size then hold the reject's private data)
- * - -ETIMEDOUT: after connect_ms
+ * - -ECONNREFUSED: nothing listens there, or the peer called fabric_reject() (the event then has its private data)
+ * - -ETIMEDOUT: connect_ms have passed
  * - -EHOSTUNREACH
- * - -ECONNRESET: the peer hung up
+ * - -ECONNRESET: the peer closed the connection
  * - -EPROTO: the peer has another protocol
- * - -EPROTONOSUPPORT: another version of the fabric's protocol
+ * - -EPROTONOSUPPORT: the peer has another version of the fabric's protocol
  *
- * Errors at once:
+ * Errors of the call itself:
  *
  * - -EINVAL: malformed address
  * - -ENOENT: the name does not resolve
  * - -ETIMEDOUT: the resolver has not answered yet
- * - -ENODEV, -EACCES: no RDMA device, or no right to use it
+ * - -ENODEV, -EACCES: no RDMA device, or no permission to use it
  * - -ENOMEM
  */
 int fabric_connect(struct fabric *fabric, struct fabric_domain *domain, const char *uri, const void *private_data,
 		   size_t private_size, void *user, struct fabric_conn **ret_conn);
 
-/* Answers a FABRIC_CONNECT_REQUEST. The peer may then use the regions of @domain. FABRIC_ESTABLISHED follows. */
+/* Accepts a connection after its FABRIC_CONNECT_REQUEST, and lets the peer access the regions of @domain.
+   FABRIC_ESTABLISHED follows, or FABRIC_DISCONNECTED if the peer has ended the connection. Returns 0 or -errno. After
+   an error, the caller must disconnect @conn. */
 int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *user);
-/* Answers a FABRIC_CONNECT_REQUEST. The peer gets -ECONNREFUSED and @private_data. @conn no longer exists. */
+/* Rejects a connection after its FABRIC_CONNECT_REQUEST, and frees @conn. The peer gets -ECONNREFUSED and
+   @private_data. */
 void fabric_reject(struct fabric_conn *conn, const void *private_data, size_t private_size);
 
 /*
- * Ends a connection in any state, and frees it. No event of the connection follows, so operations in flight get no
- * answer. After the return, the peer cannot touch this side's memory through this connection (invariant 6 in
- * docs/architecture.md).
+ * Ends a connection in any state, even after its FABRIC_DISCONNECTED, and frees it. After the return, the peer can no
+ * longer access this process's memory over it, even if its requests are still on the way (invariant 6 in
+ * docs/architecture.md). No event of @conn follows, so operations in flight get no answer. NULL is allowed.
  *
- * Every connection must be ended with this, also after its FABRIC_DISCONNECTED. Messages that fabric_send() accepted
- * are delivered first, as far as this is possible without waiting. NULL is allowed.
+ * Queued messages of fabric_send() are sent first, if the peer accepts them. With rdma:// the call waits for this, at
+ * most 100 ms.
  */
 void fabric_disconnect(struct fabric_conn *conn);
 
-/* Returns a name for logs, such as "tcp://127.0.0.1:40312". The connection owns it. */
+/* Returns the peer's address for logs, such as "tcp://127.0.0.1:40312". The string belongs to the connection. */
 const char *fabric_conn_peer(const struct fabric_conn *conn);
-/* Returns the host of an incoming connection as a number: an IPv4 address, or that half of an IPv6 address that differs
-   between hosts. It is 0 for an outgoing connection. */
+/* Returns a number that is equal for all incoming connections from one host (see address_origin()), or 0 for an
+   outgoing connection. */
 uint64_t fabric_conn_origin(const struct fabric_conn *conn);
-/* Returns the bytes of this process's memory that an established connection uses by itself. */
+/* Returns how many bytes of memory an established connection uses in this process. */
 size_t fabric_conn_memory(const struct fabric_conn *conn);
 
 /* --- Data path ------------------------------------------------------------------------------------------- */
@@ -183,40 +189,38 @@ enum fabric_op_kind { FABRIC_READ, FABRIC_WRITE };
 struct fabric_op {
 	enum fabric_op_kind kind;
 	uint32_t length;                    /* bytes, 1 to FABRIC_OP_MAX */
-	void *local;                        /* inside @region; the caller must not touch it until the answer */
-	const struct fabric_region *region; /* the region of the local range, in the connection's domain */
+	void *local;                        /* lies in `region`; the caller must not use it before the answer */
+	const struct fabric_region *region; /* of the connection's domain */
 	struct fabric_remote remote;
-	uint64_t cookie; /* returned in the answer */
+	uint64_t cookie; /* copied into the FABRIC_DONE event */
 };
 
-/*
- * Posts up to @count operations, in order, with one doorbell. Returns how many were accepted: fewer than @count if
- * `depth` operations are in flight, 0 if there is no room. Returns -ENOTCONN if the connection has ended.
- */
+/* Posts @count operations in order. Returns how many of them it has posted: fewer than @count if `depth` operations
+   are then in flight. Returns -ENOTCONN if the connection is not established. */
 int fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, unsigned count);
 
 /* Returns how many more operations fabric_post() would accept now. */
 unsigned fabric_room(const struct fabric_conn *conn);
 
-/* Sends a message of 1 to FABRIC_MESSAGE_MAX bytes, which is copied. Returns 0, -ENOTCONN, or -ENOBUFS if too many
-   messages are unsent. */
+/* Copies a message of 1 to FABRIC_MESSAGE_MAX bytes and sends it. Returns 0, -ENOTCONN, or -ENOBUFS if too many
+   messages are queued, because the peer reads too slowly. */
 int fabric_send(struct fabric_conn *conn, const void *message, size_t size);
 
 enum fabric_event_kind {
-	FABRIC_CONNECT_REQUEST, /* accept or reject conn; data and size are its private data */
+	FABRIC_CONNECT_REQUEST, /* the user must accept or reject conn; data and size: its private data */
 	FABRIC_ESTABLISHED,
 	/*
-	 * A connection has ended. The answers to all operations in flight have come before. The status tells why:
+	 * A connection has ended. All its operations in flight have been answered before. The status is the reason:
 	 *
 	 * - -ECONNRESET: the peer is gone
-	 * - -EPROTO: the peer broke the rules
-	 * - -EACCES: the peer refused an operation of ours
+	 * - -EPROTO: the peer violated the protocol, or this side refused an operation of the peer
+	 * - -EACCES: the peer refused an operation of this side
 	 * - -ETIMEDOUT and others
 	 */
 	FABRIC_DISCONNECTED,
-	FABRIC_MESSAGE,  /* data, size */
-	FABRIC_DONE,     /* an operation was answered; cookie names it, status is 0 or -errno */
-	FABRIC_READABLE, /* a watched descriptor is readable; user is that of fabric_watch() */
+	FABRIC_MESSAGE,  /* data, size: the message */
+	FABRIC_DONE,     /* an operation was answered; cookie: that of its fabric_op; status: 0 or -errno */
+	FABRIC_READABLE, /* a watched descriptor is readable; user: that of fabric_watch() */
 };
 
 struct fabric_event {
@@ -230,26 +234,25 @@ struct fabric_event {
 	size_t size;
 };
 
-/* Takes the events that have happened, without waiting. Returns how many events it wrote (0 to @max). */
+/* Writes the events that have happened to @events. Returns their number, 0 to @max. */
 int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max);
 
-/*
- * Does the same as fabric_poll(), but waits up to @timeout_ms (-1: for ever) for the first event. It polls for
- * `spin_us`, then sleeps. Between polls it yields the CPU, unless a yield has just taken long. If nothing has moved for
- * a while, it sleeps after one look, so an idle process uses no CPU.
- */
+/* Does the same as fabric_poll(), but waits up to @timeout_ms (-1: without limit) for the first event. It polls for
+   about spin_us before it sleeps, because polling reacts faster. If no bytes have moved for a while, it sleeps at
+   once, so that an idle process uses no CPU time. */
 int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max, int timeout_ms);
 
 /*
- * For a thread that sleeps on several descriptors by itself. fabric_arm_until() returns 0, or 1 if fabric_poll() may
- * have an event now. After it has returned 0, fabric_fd() becomes readable when fabric_poll() may have an event, and at
- * @until (ns, by clock_now(); UINT64_MAX means never).
+ * For a thread that sleeps in its own poll(2) or epoll(7), on fabric_fd() among other descriptors. Before it sleeps,
+ * the thread calls fabric_arm_until(). If this returns 1, fabric_poll() may have an event now. If it returns 0, the
+ * descriptor becomes readable when fabric_poll() may have an event, or at @until (ns of clock_now(); UINT64_MAX for
+ * never).
  */
 int fabric_fd(const struct fabric *fabric);
 int fabric_arm_until(struct fabric *fabric, uint64_t until);
 
-/* Watches a descriptor for reading, until fabric_close(): an eventfd, signalfd or timerfd. It is level-triggered. While
-   it is readable, fabric_wait() and fabric_poll() return FABRIC_READABLE with @user. Returns 0 or -errno. */
+/* Watches an eventfd, signalfd or timerfd until fabric_close(). As long as it is readable, each fabric_wait() and
+   fabric_poll() reports FABRIC_READABLE with @user. Returns 0 or -errno. */
 int fabric_watch(struct fabric *fabric, int fd, void *user);
 
 #endif

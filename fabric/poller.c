@@ -1,12 +1,12 @@
-/* poller: see poller.h. Chooses the implementation. */
+/* poller: chooses the implementation, see poller.h. */
 #include "fabric/poller.h"
 #include "common/format.h"
 #include "common/log.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads the environment once. When a later poller is opened, the program may have put its environment into far
-   memory. */
+/* Reads the environment once, when the first poller is opened. Later, the program may have moved its environment into
+   far memory, which this thread may not touch. */
 static bool ring_is_wanted(void)
 {
 	enum { UNKNOWN, RING, EPOLL };

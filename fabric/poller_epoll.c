@@ -1,5 +1,5 @@
-/* poller_epoll: implements poller.h with epoll. Reporting a source disarms it. Arming takes one system call. `slot` is
-   1 once the descriptor is in the epoll set. */
+/* poller_epoll: implements poller.h with epoll. epoll disarms a source when it reports it (EPOLLONESHOT). Arming
+   takes one system call. `slot` is 1 once the descriptor is in the epoll set. */
 #include "fabric/poller.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The most sources reported by one call. The next call reports the rest. */
+/* The most sources that one call reports. The next call reports further ones. */
 #define BATCH 32
 
 struct epoll {
@@ -46,7 +46,8 @@ static int epoll_fd(const struct poller *poller)
 	return ((const struct epoll *)poller)->fd;
 }
 
-/* epoll_arm() puts the descriptor into the set, because epoll would report errors of an unarmed one. */
+/* Does not add the descriptor to the epoll set yet, because epoll reports errors of a descriptor even if it is not
+   armed. epoll_arm() adds it. */
 static int epoll_add(struct poller *poller, struct poller_source *source)
 {
 	(void)poller;

@@ -1,13 +1,17 @@
 /*
- * poller_ring: implements poller.h with io_uring. Arming queues a one-shot poll. The next wait submits it, together
- * with its sleep. `slot` is an index into the table of sources. The user data of a poll is that index and a generation.
- * The generation shows if a completion is of a source that is gone or was armed again.
+ * poller_ring: implements poller.h with io_uring.
  *
- * A poll belongs to the thread that submitted it. When that thread exits, the kernel cancels the poll, which the owner
- * gets as a spurious ready(). The kernel also completes polls in that thread's context. While that thread is stuck in a
- * page fault, nothing completes. So code that pages for a program opens its fabric on its own thread (pager/thread.h).
+ * Theory of operation. ring_arm() queues a poll request that io_uring completes once. ring_wait() submits all queued
+ * requests and sleeps, in one system call. `slot` is the source's index in the table of slots. The user data of a
+ * request is this index and the slot's generation. The generation changes when the source is armed again or removed,
+ * so late completions of old requests are recognized and ignored.
  *
- * Kernels from 6.1 on have all the operations used here. If set-up fails, poller.c uses epoll.
+ * A poll request belongs to the thread that submitted it, which has two consequences. When this thread exits, the
+ * kernel cancels the request, and the owner of the poller gets a spurious ready(). And the kernel completes the
+ * request in the context of this thread: while the thread waits in a page fault, nothing completes. Therefore, code
+ * that serves page faults of a program opens its fabric on a thread of its own (pager/thread.h).
+ *
+ * All io_uring operations used here exist since Linux 6.1. If ring_open() fails, poller.c uses epoll.
  */
 #include "fabric/poller.h"
 #include <errno.h>
@@ -18,11 +22,12 @@
 
 #define SUBMISSIONS 64
 #define COMPLETIONS 1024
-/* If the wait itself fails (a seccomp filter installed later), all sources are reported at this interval. */
+/* If the system call itself fails (for example, because a seccomp filter was installed later), all sources are
+   reported as ready at this interval. */
 #define BROKEN_NS 200000
 
 struct slot {
-	struct poller_source *source; /* NULL: free */
+	struct poller_source *source; /* NULL if free */
 	uint32_t generation;
 	uint32_t next_free;
 };
@@ -30,14 +35,13 @@ struct slot {
 struct ring {
 	struct poller base;
 	struct io_uring uring;
-	struct slot *slots; /* slot 0 is never used, so user data 0 belongs to no source */
+	struct slot *slots; /* slot 0 is never used, so user data 0 means no source */
 	uint32_t slot_count, free_head;
 };
 
-/*
- * Tells ThreadSanitizer about ring memory. liburing maps and unmaps rings by bare system calls, which ThreadSanitizer
- * does not see. A ring at the address of another thread's earlier ring would look like a race.
- */
+/* liburing maps and unmaps the memory of rings by bare system calls, which ThreadSanitizer does not see. If a ring
+   has the address of an earlier ring of another thread, ThreadSanitizer would report a race. These macros tell it
+   about the order. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define RING_SEEN_BY_TSAN
@@ -141,7 +145,7 @@ static struct io_uring_sqe *ring_submission(struct ring *ring)
 	return submission;
 }
 
-/* Cancels the poll of this slot. Completions that are in the ring already become void. */
+/* Cancels the poll request of this slot. Its completion is ignored, even if it is in the ring already. */
 static void slot_cancel(struct ring *ring, uint32_t slot)
 {
 	struct io_uring_sqe *submission = ring_submission(ring);
@@ -160,7 +164,8 @@ static void ring_remove(struct poller *poller, struct poller_source *source)
 
 	if (source->armed) {
 		slot_cancel(ring, slot);
-		/* Submits the cancellation now, because the poll holds the socket open. */
+		/* Submits the cancellation now: until then, the request keeps the socket open although its descriptor
+		   is closed. */
 		io_uring_submit(&ring->uring);
 	}
 	source->armed = 0;
@@ -181,7 +186,7 @@ static void ring_arm(struct poller *poller, struct poller_source *source, unsign
 	submission = ring_submission(ring);
 	if (!submission) {
 		source->armed = 0;
-		return; /* the next wait fails too, and reports all sources */
+		return; /* the next wait will also fail, and then report all sources */
 	}
 	if (events & POLLER_IN)
 		mask |= POLLIN | POLLRDHUP;
@@ -211,7 +216,7 @@ static bool completion_tell(struct ring *ring, const struct io_uring_cqe *comple
 	return true;
 }
 
-/* Reports every source, because the ring no longer works and sources must be read directly. */
+/* Reports every source as ready, because the ring no longer works. The owners then read their descriptors. */
 static int ring_tell_all(struct ring *ring)
 {
 	const struct timespec pause = {.tv_nsec = BROKEN_NS};
@@ -248,7 +253,7 @@ static int ring_wait(struct poller *poller, int64_t timeout_ns)
 	else if (io_uring_sq_ready(&ring->uring))
 		status = io_uring_submit(&ring->uring);
 	else
-		io_uring_peek_cqe(&ring->uring, &completion); /* makes a system call only if the kernel asks for one */
+		io_uring_peek_cqe(&ring->uring, &completion); /* makes a system call only if the kernel asks for it */
 	if (status < 0 && status != -ETIME && status != -EINTR && status != -EBUSY && status != -EAGAIN)
 		return ring_tell_all(ring);
 	io_uring_for_each_cqe(&ring->uring, head, completion)

@@ -1,25 +1,33 @@
 /*
- * wait: polling, waiting and watches of fabric/fabric.h.
+ * wait: implements polling, waiting and watches of fabric/fabric.h.
  *
- * Theory of operation. fabric_poll() asks each backend in use. A hot backend looks at its sockets or queues directly.
- * The poller is then asked only in every POLLS_PER_LOOK-th poll, or if poller_has_found() is true. If no backend is
- * hot, every poll asks the poller. fabric_wait() polls until no bytes have moved for the time that common/spin.h has
- * learned. Then it sleeps in the poller until a source is ready or a deadline passes.
+ * Theory of operation. A fabric finds input in two ways. Backends read their active connections directly. The poller
+ * reports which sources are ready, but asking it may cost a system call. fabric_poll() always asks the backends. It
+ * asks the poller only in every POLLS_PER_LOOK-th poll, and whenever no connection is active or poller_has_found() is
+ * true.
  *
- * Between empty polls, fabric_wait() yields the CPU. Two processes that spin for each other on one CPU then take turns
- * of a microsecond. But a program that computes keeps the CPU for a time slice of milliseconds. So if a yield took
- * CROWDED_NS, spinning does not yield for a period. The period doubles each time it turns out right again. If spinning
- * finds nothing twice in a row during such a period, the answering process may need this CPU. Waits then sleep at once
- * for VAIN_NS. Measured with 4 KiB reads and a computing program on the client's CPU, the median is 2400 us if spins
- * always yield. It is 40 to 90 us if waits always sleep, and 15 us with this rule.
+ * fabric_wait() first spins: it polls again and again. When no bytes have moved for the time that common/spin.h has
+ * learned, it sleeps in the poller until a source is ready or a deadline passes.
  *
- * Deadlines are checked when a poll finds nothing (at most every EXPIRE_NS), after a sleep, and before each poll,
- * because every poll may find something. A check uses only the time up to which every connection was looked at: this
- * thread may have stood still while an answer came in time.
+ * Yielding. After each empty poll of a spin, fabric_wait() yields the CPU. So two processes on one CPU that spin for
+ * each other's bytes take turns of a microsecond. But a program that computes does not yield back: it has the CPU for
+ * a time slice of milliseconds. A yield that takes CROWDED_NS shows this. The CPU then counts as crowded for a
+ * period, in which spins do not yield. If the CPU is still crowded after the period, the next period is twice as
+ * long.
  *
- * A thread that wakes late had no processor. Perhaps its whole machine had none. No connection is then ended for as
- * long again as the thread was late, so that data on its way can arrive. Each deadline is deferred only once. Otherwise
- * a loaded machine would never reach any.
+ * A spin that does not yield may be in vain, because the process that must answer needs this CPU. So if VAIN_MAX
+ * spins in a row have found nothing while the CPU is crowded, waits sleep at once for VAIN_NS. A measurement with 4
+ * KiB reads and a computing program on the client's CPU shows the benefit. With this rule, the median is 15 us. It is
+ * 2400 us if spins always yield, and 40 to 90 us if waits always sleep.
+ *
+ * Deadlines. They are checked before each poll, when a poll finds nothing (at most every EXPIRE_NS), and after a
+ * sleep. A check before a poll uses looked_at, the time at which every connection had been looked at, instead of the
+ * current time. If this thread did not run for a while, an answer may have arrived in time, and the poll will find
+ * it.
+ *
+ * Late wake-ups. If this thread wakes later than it wanted, it had no processor, and perhaps its whole machine had
+ * none. The answers may then be late, too. So no connection is ended for as long again as the thread was late. This
+ * defers a deadline only once. Otherwise, a machine under constant load would never end a connection.
  */
 #include "common/clock.h"
 #include "fabric/internal.h"
@@ -32,24 +40,23 @@
 
 #define POLLS_PER_LOOK 16
 #define POLLS_PER_CLOCK 64
-/* After this many polls that filled the caller's array, every connection got its turn. */
+/* After so many polls that filled the caller's array, every connection has been looked at. */
 #define POLLS_PER_ROUND 4096
 #define EXPIRE_NS (5 * 1000000ull)
-/* fabric_wait() spins if bytes or events moved shortly before the call: within this many spin times, or within
-   RECENT_NS. */
+/* fabric_wait() spins if bytes moved within the last RECENT_SPINS spin times, or within RECENT_NS, before the
+   call. */
 #define RECENT_SPINS 4
 #define RECENT_NS (200 * 1000ull)
-/* A yield that takes this long means that another program computes on this CPU. */
+/* A yield that takes this long shows that the CPU is crowded. The shortest and the longest period follow. */
 #define CROWDED_NS (300 * 1000ull)
 #define CROWDED_MIN_NS (5 * 1000000ull)
 #define CROWDED_MAX_NS (1000 * 1000000ull)
 #define VAIN_MAX 2
 #define VAIN_NS (2 * 1000000ull)
 
-/* A delay up to this long is normal on any machine. */
 #define LATE_NS (10 * 1000000ull)
 
-/* Must be called when the thread wakes. @wanted is the latest time at which it wanted to wake. */
+/* Defers deadlines if the thread has woken late. @wanted is the latest time at which it wanted to wake. */
 static void late_look(struct fabric *fabric, uint64_t wanted, uint64_t now)
 {
 	const uint64_t most = fabric->config.io_ms * 1000000ull;
@@ -69,17 +76,14 @@ static void timer_ready(struct poller_source *source, unsigned events)
 
 	(void)events;
 	if (read(source->fd, &expirations, sizeof expirations) < 0)
-		return; /* the timer was set again meanwhile */
+		return; /* the timer was set again after it had expired */
 	late_look(fabric, fabric->timer_at, clock_now());
 	fabric->timer_at = 0;
 	fabric->expire_at = 0;
 }
 
-/*
- * Sets the timer to expire at @deadline, unless it expires earlier anyway. Setting it costs a system call, and each
- * answer moves the next deadline to a later time. After an early wake-up nothing has expired, and the caller arms
- * again.
- */
+/* Makes the timer expire at @deadline or earlier. Each answer moves the next deadline to a later time. To save one
+   system call per answer, the timer is then not changed: when it expires too early, the caller sets it again. */
 static void timer_set(struct fabric *fabric, uint64_t deadline)
 {
 	const struct itimerspec at = {
@@ -203,36 +207,37 @@ static bool backend_poll(struct fabric *fabric, unsigned backend, struct backend
 	return fabric->states[backend] && fabric_backends[backend]->poll(fabric->states[backend], out);
 }
 
-/* Polls all backends and watches once. Returns true if bytes or events moved. */
+/* Returns true if bytes moved or events were written. */
 static bool poll_once(struct fabric *fabric, struct backend_events *out)
 {
 	bool moved = false;
 
-	/* Events that the poller has found keep fabric_fd() readable until they are taken. */
+	/* If the poller has found sources, it must be asked: until then, fabric_fd() stays readable. */
 	if (++fabric->polls % POLLS_PER_LOOK == 0 || !backends_hot(fabric) || poller_has_found(fabric->poller)) {
 		watches_arm(fabric);
 		poller_wait(fabric->poller, 0);
 	}
 	if (fabric->watches_first)
 		watches_poll(fabric, out);
-	/* Begins with another backend each time, because there may be room for the events of only one. */
+	/* Begins with another backend each time, because the events of one may fill the array. */
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++)
 		if (backend_poll(fabric, (i + fabric->polls) % FABRIC_BACKENDS, out))
 			moved = true;
-	/* If connections leave no room for watches, the two take turns. */
+	/* If events of connections fill the array each time, connections and watches take turns. */
 	fabric->watches_first = !fabric->watches_first && fabric->watches_ready && backend_events_full(out);
 	if (fabric->watches_ready)
 		watches_poll(fabric, out);
 	return moved || out->count;
 }
 
-/* Checks deadlines. Must run before events are written, because they may point into a connection that ends here. */
+/* Checks deadlines. Must be called before a poll writes events: a check may free a connection to which they point. */
 static void expire_meanwhile(struct fabric *fabric)
 {
 	backends_expire(fabric, fabric->looked_at);
 }
 
-/* Notes that a poll has ended before @now. */
+/* Updates looked_at after a poll that has ended before @now. A poll that filled the array may have skipped
+   connections. */
 static void looked(struct fabric *fabric, const struct backend_events *out, uint64_t now)
 {
 	if (!backend_events_full(out)) {
@@ -256,7 +261,7 @@ int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max
 	expire_meanwhile(fabric);
 	if (!poll_once(fabric, &out)) {
 		now = clock_now();
-		if (fabric->timer_at) /* the timer may have expired without having been read */
+		if (fabric->timer_at) /* timer_ready() may not have been called yet */
 			late_look(fabric, fabric->timer_at, now);
 		backends_expire(fabric, now);
 	} else {
@@ -274,7 +279,6 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Sleeps until a source is ready, a deadline of a backend passes, or @until. */
 static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
 {
 	until = earlier(until, backends_deadline(fabric));
@@ -284,7 +288,7 @@ static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
 	}
 	backends_arm(fabric);
 	if (backends_ready(fabric))
-		return; /* a source became ready while the sources were being armed */
+		return; /* a source was found ready while the sources were armed */
 	poller_wait(fabric->poller, until == BACKEND_NEVER ? -1 : (int64_t)(until - now));
 	if (until == BACKEND_NEVER)
 		return;
@@ -292,13 +296,11 @@ static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
 	fabric->expire_at = 0;
 }
 
-/* Returns true if spinning pays now. */
 static bool wait_spins(const struct fabric *fabric, uint64_t now)
 {
 	return now >= fabric->crowded_until || now >= fabric->vain_until;
 }
 
-/* Yields the CPU between two polls of a spin, unless another program would keep it for long. */
 static void wait_yield(struct fabric *fabric, uint64_t now)
 {
 	uint64_t took;
@@ -309,7 +311,7 @@ static void wait_yield(struct fabric *fabric, uint64_t now)
 	took = clock_now() - now;
 	if (took < CROWDED_NS)
 		return;
-	/* If the CPU is crowded again so soon, the last period was too short. */
+	/* If the CPU is crowded again soon after the last period, that period was too short. */
 	if (now - fabric->crowded_until > fabric->crowded_ns)
 		fabric->crowded_ns = CROWDED_MIN_NS;
 	else if (fabric->crowded_ns * 2 <= CROWDED_MAX_NS)
@@ -318,7 +320,8 @@ static void wait_yield(struct fabric *fabric, uint64_t now)
 	fabric->vain = 0;
 }
 
-/* Learns from answers how long to poll for the next one. Requests and messages of peers teach nothing. */
+/* Learns from an answer how long to poll for the next one. Requests and messages of peers teach nothing, because they
+   are no answers. */
 static void wait_learn(struct fabric *fabric, const struct backend_events *out, uint64_t took)
 {
 	if (out->count && out->events[0].kind == FABRIC_DONE)
@@ -349,7 +352,7 @@ int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max
 	for (;;) {
 		backends_expire(fabric, now);
 		if (moved || backends_ready(fabric)) {
-			; /* the next event may come at once */
+			; /* polls again at once */
 		} else if (now < spin_until) {
 			wait_yield(fabric, now);
 			spun = true;

@@ -1,12 +1,12 @@
 /*
  * auth: see auth.h.
  *
- * Theory of operation. Every proof is a keyed BLAKE2b (libsodium crypto_generichash) over a label of its own and the
- * contributions of both sides. All labels have one length, so inputs of different meaning are never the same bytes. The
- * donor's proof has another label than the client's. So a donor cannot send a client's own proof back to it. Secrets on
- * the stack are wiped.
+ * Theory of operation. Every MAC is a keyed BLAKE2b hash (libsodium's crypto_generichash) of a label and the inputs.
+ * Each purpose has a label of its own. All labels have the same length, so inputs for different purposes never have
+ * the same bytes. For example, client and donor have different labels, so a false donor cannot answer a client with
+ * the client's own proof. Secrets on the stack are cleared after use.
  *
- * Threads. No state: any thread. sodium_init() is idempotent and takes its own lock.
+ * Threads: any.
  */
 #include "wire/auth.h"
 #include "common/format.h"
@@ -37,7 +37,7 @@ static_assert(WIRE_ATTACH_MAC_SIZE >= crypto_generichash_BYTES_MIN && WIRE_SEAL_
 		  WIRE_MAC_SIZE <= crypto_generichash_BYTES_MAX,
 	      "sizes BLAKE2b gives");
 
-/* Writes all bytes. After a short write (the disk is full), it writes again to learn the error. */
+/* Writes all bytes. After a short write (the disk is full), the next write returns the error. */
 static int auth_write_all(int fd, const char *bytes, size_t size)
 {
 	while (size) {
@@ -52,7 +52,7 @@ static int auth_write_all(int fd, const char *bytes, size_t size)
 	return 0;
 }
 
-/* Syncs the directory, so that the new entry survives a crash. */
+/* Syncs the directory of @path, so that the new file survives a crash. */
 static int auth_sync_directory(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -62,7 +62,8 @@ static int auth_sync_directory(const char *path)
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	free(directory);
 	if (fd < 0)
-		return errno == EACCES ? 0 : -errno; /* it is writable but not readable, so it cannot be synced */
+		/* The directory is writable but not readable, so it cannot be synced. */
+		return errno == EACCES ? 0 : -errno;
 	int error = fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
 	close(fd);
 	return error;
@@ -78,7 +79,7 @@ int auth_key_create(const char *path)
 	random_secret(key, sizeof key);
 	sodium_bin2hex(text, sizeof text, key, sizeof key);
 	text[KEY_HEX_SIZE] = '\n';
-	int error = fchmod(fd, S_IRUSR | S_IWUSR) < 0 ? -errno : 0; /* makes the mode independent of the umask */
+	int error = fchmod(fd, S_IRUSR | S_IWUSR) < 0 ? -errno : 0; /* the umask may have removed bits of the mode */
 	if (!error)
 		error = auth_write_all(fd, text, sizeof text);
 	if (!error && fsync(fd) < 0)
@@ -88,7 +89,7 @@ int auth_key_create(const char *path)
 	if (!error)
 		error = auth_sync_directory(path);
 	if (error)
-		unlink(path); /* nobody must find a half-written key */
+		unlink(path); /* an incomplete key file must not remain */
 	sodium_memzero(key, sizeof key);
 	sodium_memzero(text, sizeof text);
 	return error;
@@ -111,7 +112,7 @@ static ssize_t auth_read_all(int fd, char *bytes, size_t size)
 	return (ssize_t)have;
 }
 
-/* Decodes a key. Rejects the all-zero key, which stands for "no key": a file with that key would protect nothing. */
+/* Decodes a key. Rejects the all-zero key, because it stands for "no key", and would protect nothing. */
 static int auth_key_decode(const char *text, size_t size, uint8_t ret_key[AUTH_KEY_SIZE])
 {
 	uint8_t key[AUTH_KEY_SIZE];
@@ -127,12 +128,12 @@ static int auth_key_decode(const char *text, size_t size, uint8_t ret_key[AUTH_K
 
 int auth_key_load(const char *path, uint8_t ret_key[AUTH_KEY_SIZE])
 {
-	/* O_NONBLOCK: open() does not wait for a FIFO, which is then rejected below. */
+	/* With O_NONBLOCK, open() does not wait for a writer if @path is a FIFO. S_ISREG() then rejects it. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
 	struct stat stat;
-	char text[KEY_HEX_SIZE + 2]; /* one byte more than the longest key file, to detect a longer file */
+	char text[KEY_HEX_SIZE + 2]; /* one byte more than a key file has, to detect a longer file */
 	int error = 0;
 	if (fstat(fd, &stat) < 0)
 		error = -errno;
@@ -170,7 +171,7 @@ static void auth_mac(const uint8_t *key, const void *input, size_t input_size, u
 	static const uint8_t no_key[AUTH_KEY_SIZE];
 	if (sodium_init() < 0 ||
 	    crypto_generichash(mac, mac_size, input, input_size, key ? key : no_key, AUTH_KEY_SIZE))
-		abort(); /* this was never seen; to continue without proofs would be worse */
+		abort(); /* never seen; without proofs it would be unsafe to continue */
 }
 
 static void auth_session_mac(const uint8_t *key, const char label[AUTH_LABEL_SIZE], const struct auth_session *session,

@@ -1,19 +1,19 @@
 /*
  * wire: see wire/wire.h.
  *
- * Theory of operation. One list of fields per message describes its bytes in order. Encoder and decoder both walk that
- * list, so they cannot disagree. A field has its width, its place in the C struct, and the values that the decoder
- * accepts. Reserved bytes are fields that must be zero. capacity_check() and granted_check() check rules that involve
- * more than one field. The layout, little-endian:
+ * Theory of operation. Each message type has a table of fields, which lists its bytes in order. The encoder and the
+ * decoder both follow this table, so their formats cannot differ. An entry has the width of a field, its place in the
+ * C struct, and a kind, which says what values the decoder accepts. Reserved bytes are fields of the kind FIELD_ZERO.
+ * Rules that concern several fields are in capacity_check() and granted_check(). The layout, in bytes, little-endian:
  *
  *     hello    magic 4, version 2, role 1, 0, id 16, then SESSION: nonce 16, 0 x 16; ATTACH: counter 8, mac 16, 0 x 8
  *     reject   magic 4, reason 2, detail 2
  *     message  type 2, size 2 (header and body), request 4, body
  *
- * Magic and version have the same places in every future version. So an old donor can tell a new client the reason of a
- * reject.
+ * Magic and version have the same place in all versions, and a reject does not depend on the version. So an old donor
+ * can still tell a new client why it rejects the connection.
  *
- * Threads. No state: any thread.
+ * Threads: any.
  */
 #include "wire/wire.h"
 #include <assert.h>
@@ -69,7 +69,6 @@ static uint64_t get_number(const uint8_t *bytes, unsigned size)
 	return value;
 }
 
-/* Returns the value of a struct's member of @size bytes, in host byte order. */
 static uint64_t load_member(const void *member, unsigned size)
 {
 	switch (size) {
@@ -103,7 +102,7 @@ static void store_member(void *member, unsigned size, uint64_t value)
 	}
 }
 
-/* Encodes the @fields of @object. Returns the number of bytes written. */
+/* Returns the number of bytes written. */
 static size_t fields_encode(const struct field *fields, const void *object, uint8_t *bytes)
 {
 	size_t at = 0;
@@ -137,7 +136,7 @@ static bool bytes_are_text(const uint8_t *bytes, size_t size)
 	return length < size && bytes_are_zero(bytes + length, size - length);
 }
 
-/* Decodes @fields into @object. The caller has checked that all their bytes are there. Returns 0 or -EPROTO. */
+/* Decodes @fields into @object. @bytes must have the size of all fields. Returns 0 or -EPROTO. */
 static int fields_decode(const struct field *fields, const uint8_t *bytes, void *object)
 {
 	for (; fields->size; bytes += fields++->size) {
@@ -308,12 +307,11 @@ static const struct field no_fields[] = {END};
 
 #define NO_CAPACITY 0
 
-/* The description of each message type. */
 static const struct layout {
 	const char *name;
 	const struct field *fields;
 	uint16_t body_size;
-	uint16_t capacity; /* offset of the struct wire_capacity in the message, or NO_CAPACITY */
+	uint16_t capacity; /* offset of the message's struct wire_capacity, or NO_CAPACITY */
 } layouts[WIRE_TYPE_COUNT] = {
     [WIRE_CHALLENGE] = {"challenge", challenge_fields, WIRE_NONCE_SIZE + 8, NO_CAPACITY},
     [WIRE_PROOF] = {"proof", proof_fields, WIRE_MAC_SIZE + 12, NO_CAPACITY},
@@ -352,7 +350,7 @@ static bool is_power_of_two(uint64_t number)
 	return number && !(number & (number - 1));
 }
 
-/* Returns true if a donor's capacity is consistent. An all-zero capacity is valid: that donor tells nothing. */
+/* Returns true if the figures are consistent. If a donor hides its figures, all of them are 0. */
 static bool capacity_check(const struct wire_capacity *capacity)
 {
 	if (!capacity->slab_bytes)

@@ -1,51 +1,63 @@
 /*
- * wire: all messages between two farpage processes, and their only validator. Pages are not messages.
+ * wire: encodes and decodes all messages between two farpage processes, and checks received ones. Pages are not
+ * messages: the fabric carries them.
  *
- * Theory of operation. A client opens one *session* with each donor, and any number of *data connections* that attach
- * to it.
+ * Theory of operation. First, a client opens a *session* with each donor:
  *
- *   session   The client connects with private data hello{SESSION, client id, client nonce}. Then:
- *               donor  -> CHALLENGE{donor nonce, needs key}
- *               client -> PROOF{mac}
- *               donor  -> WELCOME{mac, capacity} or REFUSED{reason}
- *             Each side proves that it knows the key (wire/auth.h). From the key and both nonces, both sides derive
- *             the session key. From PROOF and WELCOME on, every message is followed by a MAC under the session key
- *             (wire/channel.h). The only exception is a REFUSED for a wrong key.
- *   data      The client connects with private data hello{ATTACH, client id, counter, mac under the session key}. No
- *             counter is accepted twice, so nothing can be replayed. The donor accepts the connection into the
- *             session's protection domain, or rejects it, at once. So no rkey of one client works for another.
+ *     client  connects with private data hello{SESSION, client id, client nonce}
+ *     donor   sends CHALLENGE{donor nonce, needs key}
+ *     client  sends PROOF{mac}
+ *     donor   sends WELCOME{mac, capacity} or REFUSED{reason}
  *
- * Leases. A client asks for leases, and gives them back, on the session connection. An answer carries the id of its
- * request. Each side sends PING when it has been silent for a heartbeat. Any message counts as a sign of life.
+ * By the two MACs, each side proves that it knows the pre-shared key. From the key and both nonces, both sides derive
+ * the session key (wire/auth.h). From PROOF and WELCOME on, a MAC under the session key follows every message
+ * (wire/channel.h). Only a REFUSED for a wrong key has none, because the sides then have no common key.
  *
- * Coming back. A client whose connections broke opens a new session under its old id. WELCOME has the donor's
- * incarnation, and the number of slabs that the id holds. The client then CLAIMs each slab that it knows. A CLAIM is
- * answered like a LEASE, because over another device a slab has another rkey. After its last CLAIM the client says
- * CLAIMED. Slabs that it has not claimed then belong to the donor again. There are such slabs if a grant or a release
- * was lost on the way. A claim of a slab that the donor has taken back meanwhile is DENIED with WIRE_REASON_TAKEN. Only
- * that slab is lost.
+ * Next, the client opens *data connections*, over which it reads and writes pages:
  *
- * Recalls. A donor that needs memory for itself says REVOKE{slab, deadline}. The client moves the pages elsewhere, and
- * RELEASEs the slab. After the deadline the client must no longer use the slab. A little later the donor says REVOKED
- * and takes the slab: first its key becomes invalid, then its memory is freed. KEEP cancels a REVOKE. A client may
- * report how WARM its slabs are, so that donors recall the least used slabs.
+ *     client  connects with private data hello{ATTACH, client id, counter, mac under the session key}
+ *     donor   accepts the connection into the session's protection domain, or rejects it
  *
- * Draining. An operator's client may DRAIN a donor, which then recalls all slabs. The client may also ask for the
- * HOLDERs of leases. If the donor requires keys, draining by force needs the admin key.
+ * The donor accepts each counter only once, so a recorded hello cannot be used again. Each session has a protection
+ * domain of its own, so an rkey of one client is useless to another.
  *
- * Ending. A client whose process ends says nothing: its kernel closes its connections. A client that ends a connection
- * because the donor seems not to answer says SUSPEND first. Its slabs then wait much longer (grace_ms in PROOF, instead
- * of closed_ms). SUSPEND gives a client no new right: it could ask for the same time in PROOF.
+ * Leases. On the session, a client requests slabs (LEASE) and gives them back (RELEASE). An answer repeats the number
+ * of its request. A side that has sent nothing for a heartbeat sends PING. Any message proves that its sender is
+ * alive.
  *
- * Upgrading. A donor whose program is about to be replaced says SUSPEND to its clients. They end their connections and
- * return, and the next program has their leases. Meanwhile their machine may refuse connections, because no program
- * listens. Without SUSPEND this would mean that the donor's program, and so its memory, is gone.
+ * Reconnecting. A client whose connections broke opens a new session with its old client id:
  *
- * WELCOME also names the donor's failure domain, such as a rack, if its operator has named one. Replicas of a page are
- * placed in different domains.
+ * - WELCOME says how many slabs the donor has leased to this id. It also has the donor's incarnation, which shows
+ *   whether the donor's program was restarted.
+ * - The client sends a CLAIM for each slab that it knows. The answer is like that of a LEASE, because the slab has
+ *   another rkey if the new session runs over another RDMA device. If the donor has revoked the slab in the meantime,
+ *   it answers DENIED with WIRE_REASON_TAKEN, and only this slab is lost.
+ * - After its last CLAIM, the client sends CLAIMED. The donor then frees the slabs of this client that were not
+ *   claimed. Such slabs exist if a GRANTED or a RELEASE was lost.
  *
- * All integers are little-endian. A message is a header, and a body whose size depends only on its type. wire_decode()
- * checks every field. No other code of farpage looks at raw bytes from a peer.
+ * Recalls. A donor that needs memory sends REVOKE{slab, deadline}. The client copies the slab's pages elsewhere, and
+ * sends RELEASE. At the deadline, the client stops using the slab. A little later, the donor sends REVOKED,
+ * invalidates the slab's rkey, and frees its memory. If the donor no longer needs the memory, it cancels the recall
+ * by KEEP. With WARM, a client reports how often its slabs are used, so that donors recall the least used ones first.
+ *
+ * Draining. An operator's program (`farpage donors`) sends DRAIN to make a donor recall all slabs, and HOLDER to list
+ * the clients that lease slabs. If the donor has an admin key, only a client with this key may do so. If the donor
+ * has keys but no admin key, every client may do so, but none may drain by force.
+ *
+ * Ending. If a client's process ends, its kernel closes the connections. The donor frees the leases after a short
+ * time (closed_ms in PROOF). A client that closes its connections because the donor does not answer sends SUSPEND
+ * first. The donor then waits longer for the client's return (grace_ms in PROOF).
+ *
+ * Upgrading. A donor whose program is about to be replaced sends SUSPEND to its clients. They close their connections
+ * and reconnect. The next program has the same incarnation and the same leases. Until it listens, the donor's machine
+ * refuses connections. Because of SUSPEND, clients do not conclude from this that the donor's memory is gone.
+ *
+ * Failure domains. WELCOME has the name of the donor's failure domain, such as a rack, if its operator has set one.
+ * Clients place the replicas of a page in different failure domains.
+ *
+ * All integers are little-endian. A message is a header, and a body whose size depends only on the type.
+ * wire_decode(), wire_decode_hello() and wire_decode_reject() check every field. No other code reads raw bytes of a
+ * peer's messages.
  */
 #ifndef WIRE_WIRE_H
 #define WIRE_WIRE_H
@@ -64,9 +76,9 @@
 #define WIRE_HELLO_SIZE 56u /* = FABRIC_PRIVATE_MAX */
 #define WIRE_REJECT_SIZE 8u
 #define WIRE_MESSAGE_MAX 240u
-#define WIRE_SEAL_SIZE 16u           /* the MAC behind each message of a session */
+#define WIRE_SEAL_SIZE 16u           /* the MAC that follows each message of a session */
 #define WIRE_SEALED_MAX 256u         /* = FABRIC_MESSAGE_MAX */
-#define WIRE_ADDRESS_SIZE 64u        /* an address as text, perhaps shortened, with at least one 0 byte at the end */
+#define WIRE_ADDRESS_SIZE 64u        /* an address as text, cut if it is longer, with at least one 0 byte at the end */
 #define WIRE_FAILURE_DOMAIN_SIZE 32u /* a failure domain's name, with at least one 0 byte at the end */
 #define WIRE_WARM_SLABS 16u          /* slabs in one WARM */
 #define WIRE_NO_DEADLINE UINT32_MAX
@@ -76,23 +88,24 @@ enum wire_role { WIRE_SESSION = 1, WIRE_ATTACH = 2 };
 /* The private data of a connect. */
 struct wire_hello {
 	uint16_t version;
-	uint8_t role;                      /* enum wire_role */
-	uint8_t id[WIRE_ID_SIZE];          /* the client's id: random, and new for each store */
-	uint8_t nonce[WIRE_NONCE_SIZE];    /* SESSION: the client's nonce */
-	uint64_t counter;                  /* ATTACH: greater than any that this client has used in the session */
+	uint8_t role;                   /* enum wire_role */
+	uint8_t id[WIRE_ID_SIZE];       /* random, and different for each store */
+	uint8_t nonce[WIRE_NONCE_SIZE]; /* SESSION: the client's nonce */
+	/* ATTACH: greater than all counters that this client has used in the session. */
+	uint64_t counter;
 	uint8_t mac[WIRE_ATTACH_MAC_SIZE]; /* ATTACH: auth_attach_mac() */
 };
 
-/* The reasons of a refusal. The numbers are part of the wire: never change them. */
+/* The reasons of a refusal. Other versions must understand these numbers, too: never change them. */
 enum wire_reason {
 	WIRE_REASON_NONE = 0,
 	WIRE_REASON_VERSION = 1, /* detail: the donor's version */
 	WIRE_REASON_MALFORMED = 2,
-	WIRE_REASON_KEY = 3,         /* wrong key */
+	WIRE_REASON_KEY = 3,
 	WIRE_REASON_KEY_NEEDED = 4,  /* the donor has a key, the client has none */
 	WIRE_REASON_KEY_UNKNOWN = 5, /* the client has a key, the donor has none */
 	WIRE_REASON_FULL = 6,        /* too many clients, or no free slab */
-	WIRE_REASON_NO_SESSION = 7,  /* the donor does not have the session to attach to */
+	WIRE_REASON_NO_SESSION = 7,  /* the donor has no session with this client id */
 	WIRE_REASON_REPLAY = 8,
 	WIRE_REASON_LEAVING = 9,   /* the donor is shutting down */
 	WIRE_REASON_DRAINING = 10, /* the donor is being emptied and grants no slab */
@@ -100,7 +113,7 @@ enum wire_reason {
 	WIRE_REASON_ADMIN = 12,    /* the request needs the admin key */
 	WIRE_REASON_COUNT
 };
-/* Returns a text such as "wrong key", in lower case, or "unknown reason". */
+/* Returns a text for logs, such as "wrong key". Returns "unknown reason" for other numbers. */
 const char *wire_reason_name(unsigned reason);
 
 /* The private data of a reject. */
@@ -124,46 +137,45 @@ enum wire_type {
 	WIRE_PING,
 	WIRE_PONG,
 	WIRE_BYE,     /* client -> donor: ends the session and all its leases, now */
-	WIRE_CLAIM,   /* client -> donor: names a slab that the client holds (answer: GRANTED or DENIED) */
+	WIRE_CLAIM,   /* client -> donor: asks for a slab that it had leased (answer: GRANTED or DENIED) */
 	WIRE_CLAIMED, /* client -> donor: all slabs have been claimed (no answer) */
-	WIRE_REVOKE,  /* donor -> client: move this slab by the deadline and release it (repeated after a CLAIM) */
-	WIRE_REVOKED, /* donor -> client: the deadline has passed, and the slab is being taken */
+	WIRE_REVOKE,  /* donor -> client: release this slab by the deadline (repeated after a CLAIM) */
+	WIRE_REVOKED, /* donor -> client: the deadline has passed; the donor frees the slab */
 	WIRE_KEEP,    /* donor -> client: cancels the REVOKE of this slab */
-	WIRE_WARM,    /* client -> donor: how much slabs are used (no answer) */
-	WIRE_DRAIN,   /* operator -> donor: answered by DRAINING */
+	WIRE_WARM,    /* client -> donor: how often slabs are used (no answer) */
+	WIRE_DRAIN,   /* operator -> donor: begins, ends or asks about a drain (answer: DRAINING) */
 	WIRE_DRAINING,
 	WIRE_HOLDER, /* operator -> donor: asks for the next client that leases slabs (answer: HOLDER_REPLY) */
 	WIRE_HOLDER_REPLY,
-	WIRE_SUSPEND, /* both ways: this connection ends, the sender lives, and leases wait grace_ms (no answer) */
+	/* both ways: the sender closes this connection but runs on; leases must last grace_ms (no answer) */
+	WIRE_SUSPEND,
 	WIRE_TYPE_COUNT
 };
 const char *wire_type_name(unsigned type);
 
-/* If and how a donor lends. The numbers are part of the wire. */
+/* The state of a donor. The numbers are part of the wire format. */
 enum wire_state {
 	WIRE_STATE_LENDING = 0,
 	WIRE_STATE_SHRINKING = 1, /* the donor's machine is short of memory, or was recently */
-	WIRE_STATE_DRAINING = 2,  /* the donor grants no slab and recalls all */
+	WIRE_STATE_DRAINING = 2,  /* the donor grants no slab, and recalls all */
 	WIRE_STATE_COUNT
 };
 
-/* The action that a DRAIN asks for. The numbers are part of the wire. */
+/* The actions of a DRAIN. The numbers are part of the wire format. */
 enum wire_drain {
-	WIRE_DRAIN_ASK = 0,   /* only asks for the progress of a drain */
-	WIRE_DRAIN_WAIT = 1,  /* recalls all slabs, and waits until clients have released them */
-	WIRE_DRAIN_FORCE = 2, /* the same, and takes the remaining slabs at the deadline */
-	WIRE_DRAIN_END = 3,   /* lend again */
+	WIRE_DRAIN_ASK = 0,   /* no action: only asks for the progress of a drain */
+	WIRE_DRAIN_WAIT = 1,  /* recall all slabs, and wait until clients have released them */
+	WIRE_DRAIN_FORCE = 2, /* the same, but revoke the remaining slabs at the deadline */
+	WIRE_DRAIN_END = 3,   /* end the drain: lend again */
 	WIRE_DRAIN_COUNT
 };
 
-/* Returns true if @name is allowed for a failure domain: 1 to 31 letters, digits, or any of "._-". */
+/* Returns true if @name is a valid name of a failure domain: 1 to 31 letters, digits, or any of "._-". */
 bool wire_failure_domain_is_valid(const char *name);
 
-/*
- * How much a donor has and lends, in bytes. GRANTED, DENIED, RELEASED, REVOKE and REVOKED also have these figures, so
- * that clients place slabs well. `donated` is the most that the donor lends at present. It shrinks and grows with the
- * memory that the donor's machine can spare.
- */
+/* The memory that a donor lends, in bytes. GRANTED, DENIED, RELEASED, REVOKE and REVOKED have these figures, too, so
+   that clients know on which donor to place the next slab. `donated` is the most that the donor lends at present. It
+   follows the memory that the donor's machine can spare. */
 struct wire_capacity {
 	uint64_t donated, leased;
 	uint64_t slab_bytes;
@@ -173,7 +185,7 @@ struct wire_capacity {
 
 struct wire_message {
 	uint16_t type;    /* enum wire_type */
-	uint32_t request; /* echoed in the answer, or 0 if there is none */
+	uint32_t request; /* number of the request, repeated in its answer; 0 if there is no answer */
 	union {
 		struct {
 			uint8_t nonce[WIRE_NONCE_SIZE];
@@ -182,14 +194,15 @@ struct wire_message {
 		struct {
 			uint8_t mac[WIRE_MAC_SIZE];
 			uint8_t has_key;
-			uint32_t grace_ms;  /* wished life of leases after the client fell silent or said SUSPEND */
-			uint32_t closed_ms; /* wished life of leases after the client's end closed the connection */
+			/* How long leases should last after the client fell silent or sent SUSPEND. */
+			uint32_t grace_ms;
+			uint32_t closed_ms; /* how long leases should last after the client has closed the connection */
 		} proof;
 		struct {
 			uint8_t mac[WIRE_MAC_SIZE];
 			uint32_t grace_ms, heartbeat_ms;
-			uint64_t incarnation; /* random, and the same until the donor's program restarts */
-			uint32_t slabs;       /* slabs that this client id holds already */
+			uint64_t incarnation; /* random, and constant until the donor's program restarts */
+			uint32_t slabs;       /* number of slabs leased to this client id */
 			struct wire_capacity capacity;
 			char failure_domain
 			    [WIRE_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, 0-terminated, or "" for none */
@@ -220,7 +233,7 @@ struct wire_message {
 		} status_reply;
 		struct {
 			uint64_t slab;
-			uint32_t deadline_ms; /* time left until the deadline, or WIRE_NO_DEADLINE */
+			uint32_t deadline_ms; /* time until the deadline, or WIRE_NO_DEADLINE */
 			struct wire_capacity capacity;
 		} revoke;
 		struct {
@@ -229,43 +242,46 @@ struct wire_message {
 		} revoked;
 		struct {
 			struct {
-				uint64_t slab;   /* 0 for none: no slab has this name */
-				uint32_t warmth; /* about how many pages are read or written per second */
+				uint64_t slab;   /* 0 for an unused entry: no slab has this id */
+				uint32_t warmth; /* estimate of pages read or written per second */
 			} of[WIRE_WARM_SLABS];
 		} warm;
 		struct {
 			uint32_t what;        /* enum wire_drain */
-			uint32_t deadline_ms; /* FORCE: time within which the donor has its memory back */
+			uint32_t deadline_ms; /* FORCE: time until the donor has all its memory back */
 		} drain;
 		struct {
-			uint32_t slabs;   /* slabs that have memory, leased or not */
-			uint32_t holders; /* clients that lease slabs */
-			uint32_t left_ms; /* time until the last slab is taken, or WIRE_NO_DEADLINE */
+			uint32_t slabs;   /* number of slabs with memory, leased or not */
+			uint32_t holders; /* number of clients that lease slabs */
+			uint32_t left_ms; /* time until the donor takes the last slab, or WIRE_NO_DEADLINE */
 			struct wire_capacity capacity;
 		} draining;
 		struct {
-			uint32_t from; /* 0 at first, then the last HOLDER_REPLY's `next` */
+			uint32_t from; /* 0 for the first client, then `next` of the last HOLDER_REPLY */
 		} holder;
 		struct {
-			uint32_t next;                /* `from` of the next HOLDER, or 0 if this reply has no client */
-			uint32_t slabs;               /* slabs that this client leases */
-			uint8_t away;                 /* 1 if the client has vanished and its leases will end */
-			uint8_t name[WIRE_NAME_SIZE]; /* beginning of the client's id, which is secret as a whole */
+			/* `from` for the next HOLDER; 0 if this reply has no client, because the list has ended */
+			uint32_t next;
+			uint32_t slabs; /* number of slabs that this client leases */
+			/* 1 if the client is not connected, so its leases will end */
+			uint8_t away;
+			uint8_t name[WIRE_NAME_SIZE]; /* first bytes of the client's id; the whole id is secret */
 			char peer[WIRE_ADDRESS_SIZE]; /* the client's address: printable, 0-terminated */
 		} holder_reply;
 	};
 };
 
-/* Encode a value of the types above. Encoding cannot fail. Return the number of bytes written, at most the array's
-   size. */
+/* Encode a value. This cannot fail, because the caller has set valid values. Return the number of bytes written. */
 size_t wire_encode_hello(const struct wire_hello *hello, uint8_t bytes[WIRE_HELLO_SIZE]);
 size_t wire_encode_reject(const struct wire_reject *reject, uint8_t bytes[WIRE_REJECT_SIZE]);
 size_t wire_encode(const struct wire_message *message, uint8_t bytes[WIRE_MESSAGE_MAX]);
 
 /*
- * Decode any bytes. Return 0, or -EPROTO for a wrong magic, size or type, a reserved byte that is not zero, or a field
- * out of range. wire_decode_hello() returns -EPROTONOSUPPORT for another version. It then writes only
- * ret_hello->version, and looks at no byte behind the version, because another version may have another layout.
+ * Decode bytes from a peer, which may be anything. Return 0, or -EPROTO for a wrong magic, size or type, a reserved
+ * byte that is not 0, or a field out of range.
+ *
+ * wire_decode_hello() returns -EPROTONOSUPPORT for another version. It then writes only ret_hello->version. It does
+ * not check the bytes behind the version, because they may have another layout.
  */
 int wire_decode_hello(const void *bytes, size_t size, struct wire_hello *ret_hello);
 int wire_decode_reject(const void *bytes, size_t size, struct wire_reject *ret_reject);

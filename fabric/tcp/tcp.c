@@ -1,21 +1,20 @@
 /*
  * tcp: the backend for hosts without an RDMA device.
  *
- * Theory of operation. A connection is one TCP socket on which both sides send requests, answers and messages
- * (tcp_frame.h). The serving side works inside fabric_poll() of the fabric that owns the connection. It checks
- * (address, rkey, length) of each request against the domain that it accepted the connection into. It moves the bytes
- * between the socket and the registered memory without an intermediate copy where it can. A request that it cannot
- * grant is refused: it logs one line, answers with an error, and ends the connection. Earlier requests have been
- * served, and later ones are dropped, as with a queue pair in the error state.
+ * Theory of operation. A connection is one TCP socket. Both sides send their requests, answers and messages over it
+ * (tcp_frame.h). The thread that owns the peer's end serves a request inside fabric_poll(). It first checks address,
+ * rkey and length against the domain into which it has accepted the connection. Then it moves the data. The data of a
+ * read is sent straight from the registered memory. The data of a write is received straight into it, except for the
+ * part that is already in the receive buffer.
  *
- * Requests are carried out in order, but the data of a read is taken when its answer is sent. A read may therefore see
- * a later write of the same bytes, if that write was posted before the answer. The same holds for verbs without a
- * fence.
+ * If the check fails, the peer logs one line, answers with TCP_REFUSED, and ends the connection. Requests before the
+ * refused one have been served. Requests behind it are dropped, as with a queue pair in the error state.
  *
- * Waiting. Connections with work, or with work a short time ago, are `active`. Each poll looks at them with a plain
- * recv(). It looks at other connections only when the poller reports them.
+ * Requests are served in order. But the data of a read is taken when its answer is sent. If the socket accepts no
+ * output for a while, this may be after a later write to the same bytes, so the read sees this write.
  *
- * A disconnected connection is freed at the next poll, because earlier events may point into it.
+ * Waiting. A connection is `active` while it has operations in flight, and for TCP_IDLE_POLLS polls after its last
+ * input. Each poll calls recv() on the active connections. Other connections wait until the poller reports input.
  */
 #include "fabric/tcp/tcp.h"
 #include "common/clock.h"
@@ -27,7 +26,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The most recv() calls that drain unread input before a socket is closed. */
 #define DRAINS_MAX 64
 
 static const char *const state_names[] = {
@@ -37,7 +35,7 @@ static const char *const state_names[] = {
 };
 _Static_assert(sizeof state_names / sizeof *state_names == TCP_STATE_COUNT, "a name for each");
 
-/* The states that may follow each state, as a mask. */
+/* The states that may follow each state, as a bit mask. */
 #define TO(state) (1u << TCP_STATE_##state)
 static const unsigned state_moves[TCP_STATE_COUNT] = {
     [TCP_STATE_CONNECTING] = TO(GREETING) | TO(ENDING) | TO(ENDED),
@@ -91,7 +89,7 @@ void tcp_conn_arm(struct tcp_conn *conn)
 	case TCP_STATE_ESTABLISHED:
 		break;
 	default:
-		return; /* input is not read in this state */
+		return;
 	}
 	poller_arm(fabric_poller(conn->base.fabric), &conn->source, events);
 }
@@ -140,8 +138,8 @@ void tcp_conn_shut(struct tcp_conn *conn)
 	if (conn->source.fd < 0)
 		return;
 	poller_remove(fabric_poller(conn->base.fabric), &conn->source);
-	/* Unread input would make close() reset the connection and drop the last bytes sent. shutdown() is needed
-	   because a forked child may hold the socket. */
+	/* close() with unread input would reset the connection, and the peer might lose the last bytes sent. So the
+	   input is read first. shutdown() is needed because a forked child may have the socket open, too. */
 	for (unsigned i = 0; i < DRAINS_MAX && recv(conn->source.fd, scratch, sizeof scratch, MSG_DONTWAIT) > 0; i++)
 		;
 	shutdown(conn->source.fd, SHUT_RDWR);
@@ -173,7 +171,6 @@ void tcp_conn_free(struct tcp_conn *conn)
 	free(conn);
 }
 
-/* Gives the events that an ended connection owes, as far as there is room. */
 static void ending_step(struct tcp_conn *conn, struct backend_events *out)
 {
 	struct fabric_event *event;
@@ -291,14 +288,14 @@ static int tcp_send(struct fabric_conn *base, const void *message, size_t size)
 	memcpy(slot, message, size);
 	tcp_queue_frame(conn, (struct tcp_frame){.type = TCP_MESSAGE, .length = (uint32_t)size},
 			(struct tcp_out){.body = TCP_BODY_LOCAL, .address = (uintptr_t)slot, .length = (uint32_t)size});
-	tcp_activate(conn); /* a connection that waits for the socket to take more must be active */
+	tcp_activate(conn); /* polls of an active connection send the rest when the socket accepts it */
 	fabric_touch(base->fabric);
 	if (!conn->blocked)
 		tcp_output(conn);
 	return 0;
 }
 
-/* Looks at one connection. Returns true if bytes or events moved. */
+/* Returns true if bytes moved or an event was reported. */
 static bool conn_step(struct tcp_conn *conn, struct backend_events *out)
 {
 	bool moved = false;
@@ -333,8 +330,7 @@ static bool conn_step(struct tcp_conn *conn, struct backend_events *out)
 	return moved;
 }
 
-/* Returns true if the next poll must look at the connection even if the poller does not report it. Counts idle
-   polls. */
+/* Returns true if the connection stays active. Counts idle polls. */
 static bool conn_stays(struct tcp_conn *conn, bool moved)
 {
 	if (conn->announce || conn->state == TCP_STATE_ENDING || (conn->state == TCP_STATE_ESTABLISHED && conn->more)) {
@@ -368,8 +364,8 @@ static bool tcp_poll(void *state, struct backend_events *out)
 		tcp_listeners_poll(tcp, clock_now());
 		moved = true;
 	}
-	/* Looks at each connection once, the oldest first. Connections that stay active go to the end, so that each
-	   gets room for events in turn. */
+	/* Polls each active connection once. One that stays active moves to the end of the list, so that all get
+	   space for events in turn. */
 	for (unsigned i = tcp->active_count; i; i--) {
 		struct tcp_conn *conn = TAILQ_FIRST(&tcp->active);
 		bool step;
@@ -415,8 +411,8 @@ static bool tcp_ready(const void *state)
 
 /* --- Time ------------------------------------------------------------------------------------------------- */
 
-/* Returns the time of the last answer, or of the oldest unanswered post if that is later. A deep queue of long requests
-   may take longer than io_ms in total. */
+/* Returns the time of the peer's last answer, or of the oldest unanswered post if that is later. Each answer restarts
+   the time, because a deep queue of long requests may take longer than io_ms in total. */
 static uint64_t silent_since(const struct tcp_conn *conn)
 {
 	uint64_t posted_at = conn->ops[conn->op_head & conn->op_mask].posted_at;

@@ -1,9 +1,10 @@
 /*
- * tcp: the structs and functions that the parts of the tcp backend share. The theory of operation is in tcp.c.
+ * tcp: the structs and functions that the files of the tcp backend share. The theory of operation is in tcp.c.
+ *
  *     tcp.c         the table of operations, the list of active connections, states, ending
  *     tcp_setup.c   listening, connecting, greetings
  *     tcp_output.c  the queue of frames to be sent, and sending it
- *     tcp_input.c   receiving, serving requests, answering operations
+ *     tcp_input.c   receiving, serving the peer's requests, answers to this side's operations
  *     tcp_frame.c   the format on the wire
  */
 #ifndef FABRIC_TCP_H
@@ -16,32 +17,30 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-/* Size of a connection's receive buffer. The connecting side maps it populated. The other side touches only the part
-   that it uses. */
+/* Size of a connection's receive buffer. Its pages are allocated at once on the connecting side, and on first use on
+   the accepting side (conn_memory()). */
 #define TCP_RECEIVE_SIZE (64u << 10)
-/* An answer with at least this much data is received in place. One more system call, for its header, costs less than
-   the copy. */
+/* From this size on, the data of a read is received straight to its destination, after a separate system call for its
+   header. This call costs less than copying the data out of the buffer. */
 #define TCP_LARGE (64u << 10)
-/* The most unsent messages per connection. */
 #define TCP_MESSAGES_MAX 32u
-/* The most incoming connections per fabric that have sent no greeting yet. One is closed for each further one
-   (crowd.h). */
+/* The most incoming connections per fabric that have sent no greeting yet. Each further one replaces one of them
+   (common/crowd.h). */
 #define TCP_ARRIVING_MAX 256u
-/* The number of empty polls after which a connection is no longer active. */
+/* A connection with no operation in flight stops being active after this many polls without input. */
 #define TCP_IDLE_POLLS 256u
 
 enum tcp_state {
-	TCP_STATE_CONNECTING, /* the socket is connecting */
-	TCP_STATE_GREETING,   /* our greeting is sent, the peer's is awaited */
-	TCP_STATE_ARRIVING,   /* accepted by the kernel, the peer's greeting is awaited */
-	TCP_STATE_REQUESTED,  /* the user must call fabric_accept() or fabric_reject() */
+	TCP_STATE_CONNECTING, /* connect(2) is in progress */
+	TCP_STATE_GREETING,   /* this side, the connecting one, has sent its greeting and waits for the peer's */
+	TCP_STATE_ARRIVING,   /* the socket was accepted; waits for the peer's greeting */
+	TCP_STATE_REQUESTED,  /* the greeting has arrived; the user must accept or reject the connection */
 	TCP_STATE_ESTABLISHED,
-	TCP_STATE_ENDING, /* socket closed; answers and FABRIC_DISCONNECTED are still due */
-	TCP_STATE_ENDED,  /* all events were given; waits for fabric_disconnect() */
+	TCP_STATE_ENDING, /* the socket is closed; some events are still to be reported */
+	TCP_STATE_ENDED,  /* all events were reported; the user must call fabric_disconnect() */
 	TCP_STATE_COUNT
 };
 
-/* An operation in flight. */
 struct tcp_op {
 	void *local;
 	uint64_t cookie;
@@ -50,11 +49,11 @@ struct tcp_op {
 	enum fabric_op_kind kind;
 };
 
-/* The body behind a frame's header in the output queue. */
+/* The data that follows a frame's header in the output queue. */
 enum tcp_body {
 	TCP_BODY_NONE,
-	TCP_BODY_LOCAL,  /* our own memory, valid until the answer: data to write, or a message's slot */
-	TCP_BODY_REGION, /* registered memory, pinned by its rkey each time bytes of it are sent */
+	TCP_BODY_LOCAL,  /* memory of this side that stays valid until the frame is sent: data to write, or a message */
+	TCP_BODY_REGION, /* registered memory that the peer reads; it is pinned each time that some of it is sent */
 };
 struct tcp_out {
 	uint64_t address;
@@ -63,21 +62,22 @@ struct tcp_out {
 	enum tcp_body body;
 };
 
-/* Frames to be sent, in order. Headers lie side by side, so adjacent frames without data share one iovec. */
+/* A ring of frames to be sent. The headers have an array of their own, so that several headers without data between
+   them take one iovec. */
 struct tcp_queue {
-	struct tcp_frame *frames; /* in wire order */
+	struct tcp_frame *frames; /* in wire byte order */
 	struct tcp_out *outs;
 	uint32_t mask;
-	uint32_t head, tail; /* not masked */
-	uint32_t sent;       /* bytes of the first frame, header and data, that are sent already */
+	uint32_t head, tail; /* free-running, as all indexes here: use & mask */
+	uint32_t sent;       /* bytes of the first frame (header and data) that were sent already */
 };
 
-/* The data that is being received for the current frame. */
 enum tcp_data { TCP_DATA_NONE, TCP_DATA_READ, TCP_DATA_WRITE };
 struct tcp_incoming {
 	enum tcp_data data;
 	uint32_t left;
-	uint64_t address; /* the next byte's address: our own (READ), or in the region of rkey (WRITE) */
+	/* Destination of the next byte: in this side's memory (READ), or in the region of rkey (WRITE). */
+	uint64_t address;
 	uint32_t rkey;
 	uint32_t sequence;
 };
@@ -86,43 +86,44 @@ struct tcp_conn {
 	struct fabric_conn base;
 	struct poller_source source;
 	struct tcp *tcp;
-	struct tcp_listener *listener; /* ARRIVING, REQUESTED */
+	struct tcp_listener *listener; /* ARRIVING, REQUESTED: the listener that has accepted the socket */
 	enum tcp_state state;
 	TAILQ_ENTRY(tcp_conn) link;        /* in `conns` or in `gone` */
 	TAILQ_ENTRY(tcp_conn) active_link; /* in `active` */
 	bool active;
-	bool announce; /* CONNECT_REQUEST or ESTABLISHED is due */
-	bool more;     /* the socket or the buffer may hold more */
-	bool blocked;  /* the socket accepts no output now */
-	bool unheard;  /* ARRIVING: no poll has looked at this connection yet */
-	bool rejected; /* ENDING: `theirs` holds the reject's private data */
-	unsigned idle; /* polls in a row that found nothing */
-	/* The -errno of a failed send, or 0. Input that the peer sent before is still read. */
+	bool announce; /* FABRIC_CONNECT_REQUEST or FABRIC_ESTABLISHED must be reported */
+	bool more;     /* the socket or the receive buffer may have more frames */
+	bool blocked;  /* the socket's send buffer is full */
+	bool unheard;  /* ARRIVING: no poll has read from the socket yet */
+	bool rejected; /* ENDING: `theirs` has the private data of a reject */
+	unsigned idle; /* polls in a row without input */
+	/* The -errno of a failed send, or 0. Input that the peer sent before is still read, because it may contain
+	   the reason. */
 	int send_error;
-	int status;             /* ENDING: the status of FABRIC_DISCONNECTED */
-	int flush;              /* ENDING: the status of operations in flight */
-	uint64_t deadline;      /* the deadline of the set-up, or, while CONNECTING, of this address */
-	uint64_t connect_until; /* CONNECTING: the deadline of all addresses */
+	int status;
+	int flush;              /* ENDING: the status of operations that were in flight */
+	uint64_t deadline;      /* deadline for being established; while CONNECTING, for the current address only */
+	uint64_t connect_until; /* deadline for all addresses */
 
 	/* Set-up: */
 	struct sockaddr_storage addresses[ADDRESS_MAX];
 	unsigned address_count, address_next;
-	struct tcp_greeting ours, theirs; /* in wire order */
-	size_t theirs_size;               /* bytes of `theirs` that have arrived */
+	struct tcp_greeting ours, theirs; /* in wire byte order */
+	size_t theirs_size;
 
-	/* Established, all in one mapping: */
+	/* Allocated once both greetings are known, in one mapping: */
 	void *memory;
 	size_t memory_size;
 	unsigned peer_depth;
 	struct tcp_op *ops;                 /* a ring */
-	uint32_t op_mask, op_head, op_tail; /* not masked; also the sequence numbers on the wire */
-	uint32_t op_sent;                   /* operations before this one were sent completely */
-	uint64_t progress_at;               /* when an answer last came while more were awaited, ns */
+	uint32_t op_mask, op_head, op_tail; /* free-running; also the sequence numbers on the wire */
+	uint32_t op_sent;                   /* operations before this index were sent completely */
+	uint64_t progress_at;               /* when an answer last arrived while further ones were awaited, ns */
 	struct tcp_queue queue;
 	uint8_t *messages; /* a ring of TCP_MESSAGES_MAX slots */
 	uint32_t message_head, message_tail;
 	uint32_t served;    /* the sequence number of the peer's next request */
-	uint32_t answering; /* answers to the peer in `queue` */
+	uint32_t answering; /* number of answers to the peer in `queue` */
 	uint8_t *receive;
 	uint32_t receive_head, receive_tail;
 	struct tcp_incoming incoming;
@@ -134,19 +135,20 @@ struct tcp_listener {
 	struct tcp *tcp;
 	TAILQ_ENTRY(tcp_listener) link;
 	bool ready;
-	uint64_t retry_at; /* when to accept again after descriptors ran out */
+	uint64_t retry_at; /* when to accept again, after the process ran out of descriptors */
 };
 
 struct tcp {
 	struct fabric *fabric;
 	TAILQ_HEAD(tcp_conns, tcp_conn) conns;
 	TAILQ_HEAD(, tcp_conn) active;
-	TAILQ_HEAD(, tcp_conn) gone; /* disconnected; freed at the next poll, because events may point into them */
+	/* Disconnected; freed at the next poll, because the user's events may point into them. */
+	TAILQ_HEAD(, tcp_conn) gone;
 	TAILQ_HEAD(, tcp_listener) listeners;
 	unsigned active_count, arriving;
-	unsigned unheard; /* arriving connections not looked at yet */
+	unsigned unheard; /* ARRIVING connections from which no poll has read yet */
 	bool listeners_ready;
-	bool ready; /* the last poll left work over */
+	bool ready; /* the next poll can make progress at once */
 };
 
 static inline struct tcp_conn *tcp_conn_of(const struct fabric_conn *conn)
@@ -157,17 +159,17 @@ static inline struct tcp_conn *tcp_conn_of(const struct fabric_conn *conn)
 /* tcp.c */
 void tcp_state_set(struct tcp_conn *conn, enum tcp_state state);
 void tcp_activate(struct tcp_conn *conn);
-/* Arms the source of a connection that is about to leave the active list. */
+/* Arms the source for the events that the state needs. */
 void tcp_conn_arm(struct tcp_conn *conn);
-/* Allocates a connection that has no socket and is in no list. Returns NULL if there is no memory. */
+/* Allocates a connection without a socket, in no list. Returns NULL if there is no memory. */
 struct tcp_conn *tcp_conn_new(struct tcp *tcp, enum tcp_state state);
-/* Makes @fd the connection's socket. Returns 0 or -errno. After an error, @fd still belongs to the caller. */
+/* Makes @fd the connection's socket. Returns 0 or -errno. After an error, the caller must close @fd. */
 int tcp_conn_open(struct tcp_conn *conn, int fd);
 void tcp_conn_shut(struct tcp_conn *conn);
-/* Closes the socket and enters ENDING. Operations in flight are answered with @flush, then FABRIC_DISCONNECTED comes
-   with @status. */
+/* Closes the socket and enters ENDING. The next polls report operations in flight with the status @flush, and then
+   FABRIC_DISCONNECTED with @status. */
 void tcp_end(struct tcp_conn *conn, int status, int flush);
-/* Ends the connection with -EPROTO and logs one line. */
+/* Logs @why and ends the connection with -EPROTO, because the peer violated the protocol. */
 void tcp_end_broken(struct tcp_conn *conn, const char *why);
 void tcp_conn_free(struct tcp_conn *conn);
 
@@ -175,24 +177,25 @@ void tcp_conn_free(struct tcp_conn *conn);
 int tcp_listen(void *state, const struct uri *uri, struct fabric_listener **ret_listener);
 void tcp_listener_close(struct tcp_listener *listener);
 void tcp_listeners_poll(struct tcp *tcp, uint64_t now);
-/* Tries the next address of a CONNECTING connection, because the time for this one is over. */
+/* Tries the next address. Must be called when the deadline of a CONNECTING connection has passed. */
 void tcp_connect_expire(struct tcp_conn *conn);
 int tcp_connect(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
 		size_t private_size, struct fabric_conn **ret_conn);
 int tcp_accept(struct fabric_conn *conn);
 void tcp_reject(struct fabric_conn *conn, const void *private_data, size_t private_size);
-/* Notes that an arriving connection was looked at, or ends. */
+/* Must be called when an ARRIVING connection was read from, or ends. */
 void tcp_heard(struct tcp_conn *conn);
-/* Advances a connection that is not yet established. Returns true if it made progress. */
+/* Returns true if it made progress. */
 bool tcp_setup_step(struct tcp_conn *conn);
 
-/* tcp_output.c. There is always room for a frame, because the queue is sized for the most frames that can be in it. */
+/* tcp_output.c */
+/* Appends a frame. The queue has space for all frames that can be in it at a time, so this cannot fail. */
 void tcp_queue_frame(struct tcp_conn *conn, struct tcp_frame frame, struct tcp_out out);
-/* Sends as many bytes as the socket accepts. May end the connection. */
+/* Sends queued frames until the queue is empty or the socket's send buffer is full. May end the connection. */
 void tcp_output(struct tcp_conn *conn);
 
 /* tcp_input.c */
-/* Receives bytes and handles them: writes events and regions, and queues answers. Returns true if bytes moved. May end
+/* Receives and handles frames: moves data, queues answers, and writes events. Returns true if bytes moved. May end
    the connection. */
 bool tcp_input(struct tcp_conn *conn, struct backend_events *out);
 

@@ -22,7 +22,6 @@ struct tcp_frame tcp_frame_swap(struct tcp_frame frame)
 	return frame;
 }
 
-/* Is true if the field is within the first @size bytes. */
 #define HAS(field) (size >= offsetof(struct tcp_greeting, field) + sizeof greeting.field)
 
 const char *tcp_greeting_check(const void *bytes, size_t size, unsigned kinds, uint16_t *ret_version)

@@ -1,17 +1,18 @@
 /*
- * tcp_frame: the format of a tcp connection, and its only validator.
+ * tcp_frame: the format of a tcp connection, and the functions that check received bytes.
  *
- * Theory of operation. Each side sends one greeting: the connecting side CONNECT, the other ACCEPT or REJECT. After
- * ACCEPT both directions are a sequence of frames. A frame is a header, for some types followed by `length` bytes of
+ * Theory of operation. First, each side sends one greeting: the connecting side CONNECT, the other side ACCEPT or
+ * REJECT. After ACCEPT, both sides send frames. A frame is a header, and some types are followed by `length` bytes of
  * data:
- *     READ     address, rkey, length, sequence     no data
- *     WRITE    address, rkey, length, sequence     data: what to write
- *     DONE     status, sequence, length            data: what was read; none for a write or a refusal
- *     MESSAGE  length                              data: the message
  *
- * The requests of one side are numbered from 0 (mod 2^32) and answered in that order. A side never has more unanswered
- * requests than the `depth` of its greeting. This limit bounds the memory of the other side. All numbers are
- * little-endian.
+ *     READ     address, rkey, length, sequence     no data
+ *     WRITE    address, rkey, length, sequence     the data to write
+ *     DONE     status, sequence, length            the data that was read; none for a write or a refusal
+ *     MESSAGE  length                              the message
+ *
+ * READ and WRITE are requests. Each side numbers its requests from 0 (mod 2^32), and the other side answers each one
+ * by a DONE, in this order. A side never has more unanswered requests than the `depth` in its greeting. From this
+ * limit, the other side knows how much memory it needs for answers. All numbers are little-endian.
  */
 #ifndef FABRIC_TCP_FRAME_H
 #define FABRIC_TCP_FRAME_H
@@ -48,15 +49,16 @@ struct tcp_frame {
 };
 _Static_assert(sizeof(struct tcp_frame) == 24, "no padding");
 
-/* Convert between the byte orders of host and wire, in either direction. */
+/* Convert between host and wire byte order, in either direction. */
 struct tcp_greeting tcp_greeting_swap(struct tcp_greeting greeting);
 struct tcp_frame tcp_frame_swap(struct tcp_frame frame);
 
-/* Checks the part of a greeting that has arrived, its first @size bytes, so that other protocols are detected early.
-   @kinds is a mask of 1 << kind of the expected kinds. Writes *ret_version once the version has arrived. The rest of
-   another version's greeting is not checked. Returns NULL if the bytes are good, else what is wrong, for the log. */
+/* Checks the first @size bytes of a greeting, even before the rest has arrived, so that a peer with another protocol
+   is detected early. @kinds has bit 1 << kind for each expected kind. If the version has arrived, writes it to
+   *ret_version. If it is not TCP_VERSION, the bytes behind it are not checked. Returns NULL if the bytes are valid,
+   or what is wrong, for the log. */
 const char *tcp_greeting_check(const void *bytes, size_t size, unsigned kinds, uint16_t *ret_version);
-/* Checks one frame by itself, in host byte order. Returns NULL if it is good, else what is wrong. */
+/* Checks the header of a frame, in host byte order. Returns NULL if it is valid, or what is wrong, for the log. */
 const char *tcp_frame_check(const struct tcp_frame *frame);
 
 #endif

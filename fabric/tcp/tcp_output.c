@@ -1,8 +1,11 @@
 /*
- * tcp_output: sending, see tcp.h. One sendmsg() sends all queued frames if the socket takes them. The data of reads is
- * sent straight from the registered memory, the data of writes straight from the memory of the caller. No pin lasts
- * longer than the call. The next call describes unsent frames anew and pins their regions again. So if a region was
- * deregistered meanwhile, the connection ends, as after a request for an unknown rkey.
+ * tcp_output: sends the queue of frames, see tcp.h.
+ *
+ * Theory of operation. One sendmsg() sends as many frames as the socket accepts. Its iovecs point to the registered
+ * memory for data that the peer reads, and to the caller's memory for data that this side writes, so nothing is
+ * copied. Each region is pinned only during this call. If the socket does not accept all frames, the next call pins
+ * the regions of the unsent ones again. If a region has been deregistered in the meantime, the connection ends, as if
+ * the peer had used an unknown rkey.
  */
 #include "common/log.h"
 #include "fabric/tcp/tcp.h"
@@ -12,13 +15,13 @@
 
 #define IOVECS_MAX 128
 
-/* The arguments of one sendmsg(). */
 struct batch {
 	struct iovec iovecs[IOVECS_MAX];
 	struct fabric_region *pinned[IOVECS_MAX];
 	unsigned iovec_count, pinned_count;
 	size_t bytes;
-	/* A refusal has replaced an answer. All frames behind it were dropped, and the connection ends after it. */
+	/* An answer was replaced by a refusal, and all frames behind it were dropped. The connection ends after this
+	   call. */
 	bool cut;
 };
 
@@ -44,7 +47,7 @@ static void batch_add(struct batch *batch, const void *base, size_t length)
 	batch->bytes += length;
 }
 
-/* Replaces the answer at @index, which cannot be given, by a refusal. It becomes the connection's last frame. */
+/* Replaces the answer at @index by a refusal, because its data cannot be accessed. Drops all frames behind it. */
 static void answer_refuse(struct tcp_conn *conn, uint32_t index, const char *why)
 {
 	struct tcp_queue *queue = &conn->queue;
@@ -58,8 +61,8 @@ static void answer_refuse(struct tcp_conn *conn, uint32_t index, const char *why
 	queue->tail = index + 1;
 }
 
-/* Adds the frame at @index from byte @skip on. Returns false if its data is gone although part of it was sent
-   already. */
+/* Adds the frame at @index, without its first @skip bytes, which were sent already. Returns false if the rest of its
+   data can no longer be accessed. */
 static bool batch_frame(struct batch *batch, struct tcp_conn *conn, uint32_t index, uint32_t skip)
 {
 	struct tcp_queue *queue = &conn->queue;
@@ -172,7 +175,8 @@ void tcp_output(struct tcp_conn *conn)
 			return;
 		}
 		if (sent < 0) {
-			/* Continues to read: the peer's last messages may tell why it ended the connection. */
+			/* Does not end the connection yet, because input that the peer sent earlier may contain the
+			   reason. */
 			conn->send_error = (int)sent;
 			conn->more = true;
 			tcp_activate(conn);

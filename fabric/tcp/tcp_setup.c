@@ -1,4 +1,4 @@
-/* tcp_setup: sets connections up, see tcp.h: listening, connecting, greetings. */
+/* tcp_setup: listens, connects, and exchanges greetings, see tcp.h. */
 #include "common/clock.h"
 #include "common/crowd.h"
 #include "common/format.h"
@@ -16,18 +16,17 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
-/*
- * The most accepted connections that have not been looked at yet. A poll may have room for only one event while many
- * connections arrive, and the rest wait in the kernel. Without this limit, accepted connections would be closed to make
- * room before they are heard.
- */
+/* The most accepted connections that no poll has read from yet. Further ones wait in the kernel. Without this limit,
+   if many connections arrive at once, arriving_make_room() would close some of them before their greetings were
+   read. */
 #define UNHEARD_MAX 16
-/* The pause after descriptors ran out. */
+/* The pause before accepting again, after the process ran out of descriptors. */
 #define RETRY_NS (100 * 1000000ull)
-/* The pause and the most retries for a port that a killed process is about to release. */
+/* The pause between two tries to listen on a port that is in use, and the most tries (listen_at()). */
 #define LISTEN_PAUSE_MS 5
 #define LISTEN_TRIES 100
-/* TCP probes a silent peer after KEEPALIVE_IDLE seconds, COUNT times, every INTERVAL seconds. */
+/* The kernel probes a peer that has been silent for KEEPALIVE_IDLE s, every KEEPALIVE_INTERVAL s. After
+   KEEPALIVE_COUNT probes without an answer it ends the connection. */
 #define KEEPALIVE_IDLE 10
 #define KEEPALIVE_INTERVAL 5
 #define KEEPALIVE_COUNT 3
@@ -66,8 +65,8 @@ static struct tcp_greeting greeting_make(const struct tcp_conn *conn, enum tcp_g
 	return tcp_greeting_swap(greeting);
 }
 
-/* Sends a greeting. Returns 0 or -errno. A new socket's buffer takes the whole greeting; if not, the connection is
-   useless. */
+/* Sends a greeting. Returns 0 or -errno. Does not handle a partial send, because the empty send buffer of a new
+   socket has space for a greeting. */
 static int greeting_send(int fd, const struct tcp_greeting *greeting)
 {
 	ssize_t sent = send(fd, greeting, sizeof *greeting, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -75,11 +74,9 @@ static int greeting_send(int fd, const struct tcp_greeting *greeting)
 	return sent == sizeof *greeting ? 0 : sent < 0 ? -errno : -EIO;
 }
 
-/*
- * Receives the peer's greeting, and no bytes behind it. Returns 1 if the greeting is complete, or 0 if more must come.
- * On error it writes *ret_why and returns -errno: -ECONNRESET at the end of the stream, -EPROTO, or -EPROTONOSUPPORT
- * for another version.
- */
+/* Receives bytes of the peer's greeting, and no bytes behind it. Returns 1 if the greeting is complete, or 0 if bytes
+   are missing. On error, writes the reason to *ret_why and returns -errno: -ECONNRESET at the end of the stream,
+   -EPROTO, or -EPROTONOSUPPORT for another version. */
 static int greeting_receive(struct tcp_conn *conn, unsigned kinds, const char **ret_why)
 {
 	uint16_t version = TCP_VERSION;
@@ -100,10 +97,10 @@ static int greeting_receive(struct tcp_conn *conn, unsigned kinds, const char **
 }
 
 /*
- * Allocates everything an established connection needs, in one mapping. Both sides' depths must be known.
+ * Allocates the rings and buffers of a connection whose two greetings are known, in one mapping.
  *
- * The connecting side, which posts requests, populates the mapping at once, so that no page fault delays them. The
- * serving side does not, because it has many connections, and most are idle.
+ * The connecting side populates the mapping, because it is going to post requests, and page faults would delay them.
+ * The accepting side does not. It has many connections, and most of them are idle, so it would waste memory.
  */
 static int conn_memory(struct tcp_conn *conn)
 {
@@ -146,7 +143,8 @@ static int connect_status(int error)
 	case ENETUNREACH:
 	case EADDRNOTAVAIL:
 	case EHOSTDOWN:
-	case EACCES: /* a firewall refuses it */
+	/* A firewall rule forbids the connection. */
+	case EACCES:
 	case EPERM:
 		return -EHOSTUNREACH;
 	default:
@@ -154,7 +152,7 @@ static int connect_status(int error)
 	}
 }
 
-/* Connects to the next address. Ends the connection with @status if there is none. */
+/* Tries the next address. If there is none, ends the connection with @status. */
 static void connect_next(struct tcp_conn *conn, int status)
 {
 	tcp_conn_shut(conn);
@@ -183,7 +181,8 @@ static void connect_next(struct tcp_conn *conn, int status)
 	tcp_end(conn, status, status);
 }
 
-/* Advances the connection if its socket has connected or failed. Returns true if so. */
+/* Sends the greeting once the socket is connected, or tries the next address if it has failed. Returns false if it is
+   still connecting. */
 static bool connect_step(struct tcp_conn *conn)
 {
 	const struct sockaddr_storage *address = &conn->addresses[conn->address_next - 1];
@@ -272,7 +271,7 @@ static void listener_source_ready(struct poller_source *source, unsigned events)
 	listener->tcp->listeners_ready = true;
 }
 
-/* Opens a listening socket at one address. Returns the descriptor or -errno. */
+/* Returns the descriptor or -errno. */
 static int listen_once(const struct sockaddr_storage *address)
 {
 	const int one = 1;
@@ -289,8 +288,8 @@ static int listen_once(const struct sockaddr_storage *address)
 	return status;
 }
 
-/* Does the same as listen_once(), and retries a port in use. A kernel worker of io_uring releases the sockets of a
-   killed process some milliseconds after the process has ended (76 ms were seen). */
+/* Does the same as listen_once(), but retries if the port is in use. A killed process may still have the port,
+   because a kernel worker of io_uring releases its sockets some ms after its end (76 ms were seen). */
 static int listen_at(const struct sockaddr_storage *address)
 {
 	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000l};
@@ -364,7 +363,8 @@ void tcp_listener_close(struct tcp_listener *listener)
 	free(listener);
 }
 
-/* Makes room for a newcomer from @origin: closes one connection if too many have sent no greeting. */
+/* If the fabric has TCP_ARRIVING_MAX connections without a greeting, closes one of them for a new connection from
+   @origin. */
 static void arriving_make_room(struct tcp *tcp, uint64_t origin)
 {
 	const struct crowd_one newcomer = {.origin = origin};
@@ -444,7 +444,7 @@ static void listener_poll(struct tcp_listener *listener, uint64_t now)
 			listener->retry_at = now + RETRY_NS;
 			return;
 		}
-		/* Any other error concerns only that one connection: see accept(2). */
+		/* Other errors concern only the connection that accept4() removed from the queue: see accept(2). */
 	}
 	listener->ready = true;
 }
@@ -520,7 +520,8 @@ bool tcp_setup_step(struct tcp_conn *conn)
 {
 	bool moved = false;
 
-	/* The poller may have reported the connection and the peer's answer at once. */
+	/* The peer's greeting may have arrived before this side has noticed that its socket is connected. So tries
+	   both steps. */
 	if (conn->state == TCP_STATE_CONNECTING)
 		moved = connect_step(conn);
 	if (conn->state == TCP_STATE_GREETING)

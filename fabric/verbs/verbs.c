@@ -1,25 +1,25 @@
 /*
- * verbs: the backend for hosts with an RDMA device: InfiniBand, RoCE, iWARP, and their software variants.
+ * verbs: the backend for hosts with an RDMA device: InfiniBand, RoCE, iWARP, and the kernel's software devices
+ * soft-RoCE (rxe) and soft-iWARP (siw).
  *
- * Theory of operation. A connection is a reliable connected queue pair that the RDMA CM sets up (verbs_setup.c). Its
- * device, port and GID follow from the address. The device carries out reads and writes. The peer's device checks rkey,
- * address, length and rights. The peer's program takes no part and sleeps (verbs_path.c). Each connection has its own
- * completion queue, with room for all its completions. So no queue overruns, and an ended connection leaves no
- * completions behind.
+ * Theory of operation. First, the RDMA connection manager (CM) finds the device and port from an address, and
+ * connects two queue pairs (verbs_setup.c). From then on, the two devices carry out reads and writes by themselves.
+ * The peer's device checks rkey, address, length and rights, so the peer's program can sleep (verbs_path.c). Each
+ * connection has a completion queue of its own, with space for all completions that it can have at a time. So the
+ * queue cannot overflow, and destroying it discards no completion of another connection.
  *
- * Waiting. Connections with work, or with work a short time ago, are `active`: their completion queues are polled.
- * Before the thread sleeps, or a connection stops being active, its queue is told to report the next completion. Then
- * the queue is polled once more, because a completion that came in between is not reported.
+ * Waiting. A connection is `active` while it has operations in flight, and for VERBS_IDLE_POLLS polls after its last
+ * completion. Each poll reads the completion queues of the active connections. Before a connection stops being
+ * active, or the thread sleeps, conn_arm() asks the device to report the next completion by an event. It then reads
+ * the queue once more, because the device does not report a completion that was already there.
  *
- * Ending. Destroying the queue pair ends a connection. This is the fence: from then on the device carries out no
- * request of it, in either direction. Completed operations are answered with their own status, the others with the
- * reason of the end.
+ * Ending. A connection ends when its queue pair is destroyed. This is the fence: from then on, the device carries out
+ * no request of the connection, neither from the peer nor to it. Operations that have completed are answered with
+ * their own status, the others with the reason of the end.
  *
- * Time. The device repeats a lost packet 6 times. The pause between two tries is chosen so that the device gives up
- * just after io_ms (4.096 us << n, InfiniBand 1.4, 9.7.6.1.3). A device may take up to four times as long, and
- * soft-RoCE never gives up if told to retry 7 times. So the backend enforces io_ms, too.
- *
- * A disconnected connection is freed at the next poll, because earlier events may point into it.
+ * Time. A device repeats a lost packet 6 times. It waits 4.096 us << n before each repetition (InfiniBand 1.4,
+ * 9.7.6.1.3), and n is chosen so that it reports a failure just after io_ms. But a device may wait four times as
+ * long. So verbs_expire() also ends a connection that has been silent for io_ms.
  */
 #include "fabric/verbs/verbs.h"
 #include "common/clock.h"
@@ -58,13 +58,11 @@ static size_t verbs_memory(const struct fabric_conn *base)
 
 /* --- Polling ---------------------------------------------------------------------------------------------- */
 
-/* Ends a connection whose queue pair is in error. */
 static void end_failed(struct verbs_conn *conn)
 {
 	verbs_end(conn, conn->fail_status ? conn->fail_status : conn->fail_flush, conn->fail_flush);
 }
 
-/* Gives the events that an ended connection owes, as far as there is room. */
 static void ending_step(struct verbs_conn *conn, struct backend_events *out)
 {
 	struct fabric_event *event;
@@ -96,7 +94,6 @@ static void conn_announce(struct verbs_conn *conn, struct backend_events *out)
 	event->size = conn->theirs_size;
 }
 
-/* Establishes an accepted connection once the peer's opening message has come. */
 static void accepting_step(struct verbs_conn *conn)
 {
 	const char *why;
@@ -114,7 +111,7 @@ static void accepting_step(struct verbs_conn *conn)
 	conn->announce = true;
 }
 
-/* Looks at one connection. Returns true if completions or events moved. */
+/* Returns true if there were completions or events. */
 static bool conn_step(struct verbs_conn *conn, struct backend_events *out)
 {
 	bool moved = false;
@@ -131,7 +128,7 @@ static bool conn_step(struct verbs_conn *conn, struct backend_events *out)
 	}
 	if (conn->state == VERBS_STATE_ESTABLISHED && !conn->announce) {
 		moved |= verbs_deliver(conn, out);
-		/* First gives the answers and messages that came before the failure. */
+		/* Answers and messages that arrived before the failure are reported first. */
 		if (conn->failed && conn->sent_head == conn->sent_done && conn->received_head == conn->received_tail)
 			end_failed(conn);
 	} else if (conn->state == VERBS_STATE_ACCEPTING && conn->failed) {
@@ -149,7 +146,8 @@ static bool has_completions(const struct verbs_conn *conn)
 	return conn->qp && (conn->state == VERBS_STATE_ESTABLISHED || conn->state == VERBS_STATE_ACCEPTING);
 }
 
-/* Makes the device report the next completion. Returns true if a completion has come already, or other work is left. */
+/* Asks the device to report the next completion. Returns true if the connection must be polled again at once, because
+   a completion has arrived or an event must be reported. */
 static bool conn_arm(struct verbs_conn *conn)
 {
 	if (conn->announce || conn->state == VERBS_STATE_ENDING)
@@ -163,7 +161,7 @@ static bool conn_arm(struct verbs_conn *conn)
 	return verbs_pending(conn);
 }
 
-/* Returns true if the next poll must look at the connection even if the device reports nothing. Counts idle polls. */
+/* Returns true if the connection stays active. Counts idle polls. */
 static bool conn_stays(struct verbs_conn *conn, bool moved)
 {
 	if (conn->announce || conn->state == VERBS_STATE_ENDING ||
@@ -192,7 +190,6 @@ static void gone_free(struct verbs *verbs)
 	}
 }
 
-/* Ends the connections on devices that are gone, and closes the channels there. */
 static void gone_devices_leave(struct verbs *verbs)
 {
 	struct verbs_conn *conn;
@@ -216,8 +213,8 @@ static bool verbs_poll(void *state, struct backend_events *out)
 		verbs_channels_poll(verbs);
 	if (verbs->lost)
 		gone_devices_leave(verbs);
-	/* Looks at each connection once, the oldest first. Connections that stay active go to the end, so that each
-	   gets room for events in turn. */
+	/* Polls each active connection once. One that stays active moves to the end of the list, so that all get
+	   space for events in turn. */
 	for (unsigned i = verbs->active_count; i; i--) {
 		struct verbs_conn *conn = TAILQ_FIRST(&verbs->active);
 		bool step;
@@ -363,8 +360,9 @@ static int verbs_open(struct fabric *fabric, void **ret_state)
 
 	if (!has_devices())
 		return -ENODEV;
-	/* Before Linux 5.12, fork() does not copy pinned pages, so registered memory must not be shared with a
-	   child. */
+	/* Before Linux 5.12, a child made by fork() and its parent share registered pages until one of them writes.
+	   The parent's device could then use the wrong copy. ibv_fork_init() keeps registered memory out of
+	   children. */
 	if (ibv_is_fork_initialized() == IBV_FORK_DISABLED)
 		ibv_fork_init();
 	verbs = calloc(1, sizeof *verbs);

@@ -1,10 +1,8 @@
 /*
- * verbs_channel: a fabric's part on a device, see verbs.h. It has the descriptors that report completions, asynchronous
- * events and the device's removal.
- *
- * A channel stays open as long as the fabric. So the fabric notices that a device is removed, even if it has no
- * connection on that device.
- * Once the device is gone, its connections are ended (verbs.c) and the channel is closed: verbs_channels_sweep().
+ * verbs_channel: a fabric's use of one device, see verbs.h. A channel has the sources for completion events, and for
+ * the device's asynchronous events, keeper events and removal (verbs_device.h). It stays open without connections, so
+ * that the fabric notices the removal of the device. Then verbs.c ends the connections on the device, and
+ * verbs_channels_sweep() closes the channel.
  */
 #include "common/log.h"
 #include "fabric/verbs/verbs.h"
@@ -53,7 +51,8 @@ void verbs_channel_arm(struct verbs_channel *channel)
 {
 	struct poller *poller = fabric_poller(channel->verbs->fabric);
 
-	/* The descriptors that report a removal stay readable, so they must not be armed again. */
+	/* After a removal, these descriptors stay readable. If they were armed again, the fabric would never
+	   sleep. */
 	if (channel->device->gone)
 		return;
 	poller_arm(poller, &channel->completions_source, POLLER_IN);
@@ -114,7 +113,7 @@ free_channel:
 	return status;
 }
 
-/* Must have no connections. */
+/* The channel must have no connections. */
 void verbs_channel_close(struct verbs_channel *channel)
 {
 	struct poller *poller = fabric_poller(channel->verbs->fabric);
@@ -189,7 +188,7 @@ void verbs_channels_sweep(struct verbs *verbs)
 {
 	struct verbs_channel *channel, *next;
 
-	verbs->lost = false; /* every connection has left its lost channel by now */
+	verbs->lost = false; /* verbs_channel_leave() sets it again if a connection leaves later */
 	for (channel = TAILQ_FIRST(&verbs->channels); channel; channel = next) {
 		next = TAILQ_NEXT(channel, link);
 		if (channel->device->gone && !channel->conns)

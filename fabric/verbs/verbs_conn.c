@@ -1,7 +1,4 @@
-/*
- * verbs_conn: a connection's state and the lists that it is in, see verbs.h. Connections that polls must look at are
- * `active` (verbs.c).
- */
+/* verbs_conn: a connection's state, and the lists of connections, see verbs.h. */
 #include "common/clock.h"
 #include "common/log.h"
 #include "fabric/verbs/verbs.h"
@@ -17,7 +14,7 @@ static const char *const state_names[] = {
 };
 _Static_assert(sizeof state_names / sizeof *state_names == VERBS_STATE_COUNT, "a name for each");
 
-/* The states that may follow each state, as a mask. */
+/* The states that may follow each state, as a bit mask. */
 #define TO(state) (1u << VERBS_STATE_##state)
 static const unsigned state_moves[VERBS_STATE_COUNT] = {
     [VERBS_STATE_RESOLVING] = TO(RESOLVING) | TO(ROUTING) | TO(ENDING) | TO(ENDED),

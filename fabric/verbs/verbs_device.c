@@ -31,7 +31,8 @@ static int device_ask(struct verbs_device *device, struct ibv_context *context)
 
 	if (error)
 		return -error;
-	/* Makes reads non-blocking, because another thread may have taken the event already. */
+	/* Several threads read the events, and another one may have read an event already. So reads must not
+	   block. */
 	flags = fcntl(context->async_fd, F_GETFL);
 	if (flags < 0 || fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
@@ -58,7 +59,7 @@ static void keeper_close(struct verbs_device *device)
 	device->lost = -1;
 }
 
-/* Opens the keeper: an id that is bound to the local address of @id, at any port. */
+/* Opens the keeper (verbs_device.h): an id that is bound to the local address of @id, at any port. */
 static int keeper_open(struct verbs_device *device, struct rdma_cm_id *id)
 {
 	struct sockaddr_storage address = {0};
@@ -106,7 +107,8 @@ static int device_open(struct verbs_device *device, unsigned slot, struct rdma_c
 	return 0;
 }
 
-/* Replaces the context's descriptors, so that the kernel frees all that this process has open on the device. */
+/* Replaces the context's descriptors by /dev/null. The kernel then frees everything that this process has open on the
+   device. */
 static void context_abandon(struct ibv_context *context)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -117,7 +119,7 @@ static void context_abandon(struct ibv_context *context)
 		close(null);
 }
 
-/* Frees the slot if nobody holds it any more. The lock must be held. */
+/* Frees the slot if it has no users and no bindings. The lock must be held. */
 static void device_settle(struct verbs_device *device)
 {
 	struct verbs_binding *binding;
@@ -274,7 +276,7 @@ static void event_take(struct verbs_device *device, const struct ibv_async_event
 	case IBV_EVENT_PORT_ACTIVE:
 		log_info("%s: port %d is up", device->name, event->element.port_num);
 		return;
-	default: /* IBV_EVENT_COMM_EST, IBV_EVENT_LID_CHANGE, ...: the CM handles them */
+	default: /* such as IBV_EVENT_COMM_EST, IBV_EVENT_LID_CHANGE: the CM handles them */
 		log_debug("%s: %s", device->name, what);
 		return;
 	}
@@ -286,7 +288,8 @@ void verbs_device_events(struct verbs_device *device)
 
 	while (ibv_get_async_event(device->context, &event) == 0) {
 		event_take(device, &event);
-		/* Acknowledges last. ibv_destroy_qp() waits for this, so the queue pair exists until then. */
+		/* Acknowledges last: ibv_destroy_qp() waits for the acknowledgement, so the queue pair exists until
+		   then. */
 		ibv_ack_async_event(&event);
 	}
 }

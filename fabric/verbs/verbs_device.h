@@ -1,26 +1,30 @@
 /*
- * verbs_device: the RDMA devices that this process uses, as the verbs backend and the domains see them.
+ * verbs_device: the table of RDMA devices that this process uses.
  *
- * Theory of operation. librdmacm opens each device once per process and gives the same context to every connection. So
- * all threads of the process share a device's protection domains, registrations and asynchronous events. This table
- * gives each context a slot and remembers the device's limits. By the slot's index, a domain finds its protection
- * domain, and a region its registration. A slot is held by the fabrics that use it and the domains that are bound to
- * it.
+ * Theory of operation. librdmacm opens a device once per process, and gives the same ibv_context to every connection.
+ * So all threads of the process share the device's protection domains, registrations and asynchronous events. The
+ * table has a slot for each device, with its limits. The slot's index also finds a domain's protection domain and a
+ * region's registration on this device. A slot is in use as long as a fabric uses the device (`users`) or a domain is
+ * bound to it (`bindings`).
  *
- * Asynchronous events (ibv_get_async_event(3)) come from one descriptor for the whole process. Any fabric that uses the
- * device may read an event. It notes the event in the connection concerned.
+ * Asynchronous events (ibv_get_async_event(3)) of a device arrive at one descriptor for the whole process. Each
+ * fabric that uses the device watches it, and any of them may read an event. The reader notes an event about a queue
+ * pair in the connection concerned (struct verbs_noted). The connection's own thread finds it there.
  *
- * Removal. librdmacm closes the context of a removed device with the last id on it, even if the context is still in
- * use. So each slot has an id of its own, the keeper, which only keeps the context open. When the device is removed,
- * the keeper gets an event. A changed address of a bond causes an event too, which is ignored. Any fabric that uses the
- * device may take the event. It then makes a descriptor permanently readable, which wakes all fabrics.
+ * Removal of a device. librdmacm closes the context of a removed device as soon as the last id on it is destroyed,
+ * even if the context is still in use. To prevent this, each slot has an id of its own, the keeper. The steps are:
  *
- * Some drivers (soft-RoCE, siw) cannot remove a device while a process has it open, and block the remover. So after the
- * last fabric has ended its connections on the device, the domains must free all that they have on it. Then /dev/null
- * replaces the context's descriptors, because librdmacm keeps the context of a machine's last device forever.
+ * - The keeper gets RDMA_CM_EVENT_DEVICE_REMOVAL. Any fabric that uses the device may read it, and calls
+ *   verbs_device_lost(). (Other events of the keeper, such as a changed address of a bond, are ignored.)
+ * - verbs_device_lost() makes the descriptor `lost` readable for good. This wakes all fabrics that use the device.
+ *   Each of them ends its connections there and calls verbs_device_put().
+ * - The last verbs_device_put() makes all bound domains free their resources on the device.
+ * - At last the context's descriptors are replaced by /dev/null, which closes the device. This is necessary because
+ *   librdmacm never closes the context of the machine's last device. Drivers such as soft-RoCE and siw block the
+ *   process that removes the device until this moment.
  *
- * Threads: any. The table has a lock, which is taken before a domain's lock. The noted events have another lock, under
- * which no lock is taken. A device's limits are constant while it is held.
+ * Threads: any. The table's lock is taken before a domain's lock. A second lock protects noted events; no lock is
+ * taken while it is held. A device's limits do not change while it is in use.
  */
 #ifndef FABRIC_VERBS_DEVICE_H
 #define FABRIC_VERBS_DEVICE_H
@@ -31,72 +35,71 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 
-/* The most devices in use at a time. */
+/* The most devices that one process uses at a time. */
 #define VERBS_DEVICES_MAX 8u
 
-/* The binding of a domain to a device. It lies in the domain. */
+/* Part of a domain: its binding to one device. */
 struct verbs_binding {
 	LIST_ENTRY(verbs_binding) link;
-	/* Frees the domain's resources on the device. Called under the table's lock, when no fabric of this process
-	   uses the device any more. */
+	/* Frees the domain's resources on a removed device. Called with the table's lock held, when no fabric of this
+	   process uses the device any more. */
 	void (*let_go)(struct verbs_binding *binding);
 };
 
 struct verbs_device {
-	struct ibv_context *context; /* owned by librdmacm; NULL: the slot is free */
+	struct ibv_context *context; /* owned by librdmacm; NULL if the slot is free */
 	char name[IBV_SYSFS_NAME_MAX];
 	unsigned slot;
 	bool iwarp;
 	unsigned work_requests; /* the most work requests in one queue of a queue pair */
 	unsigned completions;   /* the most completions in one completion queue */
-	unsigned initiator;     /* RDMA Reads that a queue pair may have under way */
-	unsigned responder;     /* RDMA Reads that a queue pair answers at a time */
-	_Atomic bool gone;      /* removed, or broken */
-	int lost;               /* a descriptor that is readable once the device is gone */
+	unsigned initiator;     /* RDMA Reads that a queue pair may have in flight */
+	unsigned responder;     /* RDMA Reads that a queue pair can answer at a time */
+	_Atomic bool gone;      /* the device was removed, or is broken */
+	int lost;               /* an eventfd that becomes readable when the device is gone */
 	struct rdma_event_channel *keeper_events;
 	struct rdma_cm_id *keeper; /* never NULL while the slot is in use */
-	unsigned users;            /* number of fabrics; `users` and `bindings` are under the table's lock */
+	unsigned users;            /* number of fabrics that use it; the table's lock protects `users` and `bindings` */
 	LIST_HEAD(, verbs_binding) bindings;
-	LIST_HEAD(, verbs_noted) noted; /* under the lock of noted events */
+	LIST_HEAD(, verbs_noted) noted; /* protected by the lock of noted events */
 };
 
-/*
- * Finds or adds the device of @id and holds it for a fabric. Returns 0, -ENOSPC if too many devices are in use, -ENODEV
- * if the device was removed, or another -errno if it does not answer.
- */
+/* Finds the device of @id in the table, or adds it, and counts one more user. Returns 0, -ENOSPC if too many devices
+   are in use, -ENODEV if the device was removed, or another -errno if it does not answer. */
 int verbs_device_get(struct rdma_cm_id *id, struct verbs_device **ret_device);
-/* Releases a fabric's hold of the device. Takes NULL. */
+/* Counts one user less. NULL is allowed. */
 void verbs_device_put(struct verbs_device *device);
-/* Marks the device as gone, logs it once, and wakes all fabrics. */
+/* Marks the device as gone, and wakes all fabrics that use it. The first call logs a line. */
 void verbs_device_lost(struct verbs_device *device);
-/* Takes all events of the keeper. */
 void verbs_device_keeper_events(struct verbs_device *device);
 
 void verbs_devices_lock(void);
 void verbs_devices_unlock(void);
-/* Bind or unbind a domain. The table's lock must be held. For bind(), some fabric must hold the device. */
+/* Add or remove a domain's binding. The table's lock must be held. When bind() is called, a fabric must use the
+   device. */
 void verbs_device_bind(struct verbs_device *device, struct verbs_binding *binding);
 void verbs_device_unbind(struct verbs_device *device, struct verbs_binding *binding);
 
 /* The last asynchronous event of a connection's queue pair. */
 struct verbs_noted {
 	LIST_ENTRY(verbs_noted) link;
-	const struct ibv_qp *qp; /* NULL: events are not noted */
+	const struct ibv_qp *qp; /* NULL if events are not noted */
 	_Atomic unsigned event;  /* enum ibv_event_type + 1, or 0 for none */
 };
-/* Notes events about @qp in @noted from now on. Must be undone by verbs_device_forget() before the queue pair is
-   destroyed or parked. */
+/* Starts to note events about @qp in @noted. verbs_device_forget() must be called before the queue pair is destroyed
+   or parked. */
 void verbs_device_note(struct verbs_device *device, struct verbs_noted *noted, const struct ibv_qp *qp);
-/* Stops noting events. The noted event stays. Takes a struct that is all zero. */
+/* Stops noting events. The last noted event can still be read. @noted may be all zero. */
 void verbs_device_forget(struct verbs_noted *noted);
-/* Reads, logs and notes all pending asynchronous events. Some may concern queue pairs that are not ours, because
-   librdmacm gives the same context to the program that libfarpage is loaded into. */
+/* Reads, logs and notes all pending asynchronous events. Events about unknown queue pairs are only logged: librdmacm
+   gives the same context to the program that libfarpage is loaded into. */
 void verbs_device_events(struct verbs_device *device);
 
-/* Returns why librdmacm could not open a device node. librdmacm itself does not report this. It is -EACCES if
-   /dev/infiniband has nodes that this process may not use, else -ENODEV. */
+/* Finds out why librdmacm could not open a device, because it does not report this. Returns -EACCES if this process
+   may not open some node of /dev/infiniband, else -ENODEV. */
 int verbs_nodes_status(void);
-/* Returns the status of fabric_register() for a failed registration. -EPERM stands for the limit on locked memory. */
+/* Converts the errno of ibv_reg_mr() to the status of fabric_register(). It is -EPERM if the limit on locked memory
+   is probably the reason. */
 int verbs_device_register_error(int error);
 
 #endif

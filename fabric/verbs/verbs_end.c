@@ -1,21 +1,18 @@
-/*
- * verbs_end: ends connections, see verbs.h: because of an error, because the peer or the device is lost, or because the
- * user disconnects. The queue pair is destroyed first. After that, the device carries out no request
- * of the connection. verbs.c calls this the fence.
- */
+/* verbs_end: ends connections, see verbs.h. verbs.c explains the fence. */
 #include "common/clock.h"
 #include "common/log.h"
 #include "fabric/verbs/verbs.h"
 #include <errno.h>
 #include <time.h>
 
-/* Ending a connection waits up to FLUSH_NS for the peer's device to take the last messages. After a wait in vain,
-   further ends wait only FLUSH_SHORT_NS for a time of FLUSH_VAIN_NS. The short wait suffices for the device of a living
-   peer. The waits are short because this thread serves all connections. */
+/* How long verbs_disconnect() waits until the peer's device has received the last messages. The times are short,
+   because this thread serves other connections, too. Usually it waits up to FLUSH_NS. If one such wait was in vain,
+   disconnects wait at most FLUSH_SHORT_NS for the next FLUSH_VAIN_NS. This suffices for a peer that still runs. */
 #define FLUSH_NS (100 * 1000000ull)
 #define FLUSH_VAIN_NS (1000 * 1000000ull)
 #define FLUSH_SHORT_NS (3 * 1000000ull)
-/* How long to wait for answers to operations in flight after the CM has reported the connection's end. */
+/* When the CM reports the end of a connection, the last answers to operations may still arrive. This is how long to
+   wait for them. */
 #define LAST_ANSWERS_NS (2 * 1000000ull)
 #define PAUSE_NS 50000
 
@@ -31,8 +28,8 @@ void verbs_end(struct verbs_conn *conn, int status, int flush)
 	verbs_activate(conn);
 }
 
-/* Takes completions, or sleeps briefly if there are none. A soft device's own threads may need this processor, and a
-   yield does not let them run if this thread has real-time priority. */
+/* Reads completions. If there are none, sleeps instead of yielding: a soft device's threads may need this processor,
+   and a thread with real-time priority does not yield to them. */
 static void drain_or_pause(struct verbs_conn *conn)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -41,8 +38,7 @@ static void drain_or_pause(struct verbs_conn *conn)
 		nanosleep(&pause, NULL);
 }
 
-/* Waits briefly for the last completions. When the CM reports the end, the last answer of the peer's device, such as a
-   refusal, may not have completed yet. */
+/* Waits briefly for the last completions. One of them may have the reason of the end, such as a refusal. */
 static void last_answers_await(struct verbs_conn *conn)
 {
 	uint64_t until = clock_now() + LAST_ANSWERS_NS;
@@ -55,7 +51,7 @@ static void last_answers_await(struct verbs_conn *conn)
 void verbs_end_lost(struct verbs_conn *conn, int status)
 {
 	if (conn->state == VERBS_STATE_REQUESTED) {
-		/* The user has yet to accept or reject the connection, and gets its end then. */
+		/* The user must still accept or reject the connection, and learns of its end then. */
 		verbs_shut(conn);
 		return;
 	}
@@ -77,7 +73,7 @@ static bool messages_remain(const struct verbs_conn *conn)
 	return !conn->failed && conn->send_head != conn->send_posted;
 }
 
-/* Waits briefly until the peer's device has taken the last messages. Does not wait for a peer that was silent for
+/* Waits until the peer's device has received the last messages, but not longer than the peer has been silent for
    FLUSH_NS. */
 static void messages_flush(struct verbs_conn *conn)
 {

@@ -1,6 +1,5 @@
-/*
- * verbs_listen: listening, see verbs.h. A listener whose device is removed tries again until its address has a device.
- */
+/* verbs_listen: listens, see verbs.h. If a listener's device is removed, it tries to listen again every AGAIN_NS
+   until its address has a device. */
 #include "common/clock.h"
 #include "common/format.h"
 #include "common/log.h"
@@ -29,7 +28,7 @@ static int listener_start(struct verbs_listener *listener)
 	return status;
 }
 
-/* Stores the port, so that the listener takes the same one after a removal. */
+/* Stores the port that the CM has chosen, so that the listener has the same port after its device was removed. */
 static void address_keep(struct verbs_listener *listener)
 {
 	__be16 port = rdma_get_src_port(listener->id);

@@ -1,23 +1,27 @@
 /*
  * verbs_path: the data path of the verbs backend, see verbs.h: posting, completions, messages.
  *
- * Theory of operation. Every entry of the send queue has an entry in the `sent` ring, and its wr_id is its index there.
- * A reliable connection completes its requests in order (InfiniBand 1.4, 9.4.1), so one completion covers all requests
- * before it. Only some requests ask for a completion: every read (a thread waits for the page), the last write of a
- * batch, and every VERBS_SIGNAL_EVERY-th write. The first completion in error tells which request failed. Requests
- * before it have succeeded, and requests behind it are flushed. Receives may be flushed before the failed request
- * completes. If requests are in flight, such a flush only shows that another completion will tell the reason.
+ * Theory of operation. Each request or message that is posted to the send queue has an entry in the ring `sent`. Its
+ * wr_id is the index of this entry. A reliable connection completes requests in order (InfiniBand 1.4, 9.4.1), so one
+ * completion also covers all requests posted before it. Therefore only these ask for a completion: every read (a
+ * thread waits for its page), the last write of a batch, every VERBS_SIGNAL_EVERY-th write, and every message.
  *
- * iWARP completes a write when the stream has taken it, not when the peer has it (RFC 5040, 5.5). So a read over
- * another connection could still return the old page. Therefore, on iWARP, a flush follows each batch that ends with a
- * write: a read of the first bytes of the last write. The flush is answered after all earlier writes were placed, and
- * completes them. By the standard, a read of no bytes would suffice, and needs no right to read. But siw does not
- * handle such a read.
+ * Errors. The first completion in error names the request that failed. Requests before it have succeeded. Requests
+ * and receives behind it are flushed: they complete with IBV_WC_WR_FLUSH_ERR. Receives may be flushed before the
+ * failed request completes. So while requests are in flight, a flushed receive is no reason to end the connection:
+ * the reason is in a later completion.
  *
- * Messages. Each side posts VERBS_RECEIVES buffers. Every message tells the peer how many of them became free since the
- * last one. A message waits until there is a credit for it. The last credit is reserved for a message that returns
- * credits. So a message always finds a buffer. Without one, InfiniBand would retry for a while, and iWARP would end the
- * connection.
+ * iWARP. Its device completes a write when it has passed the data to TCP, not when the peer has it (RFC 5040, 5.5). A
+ * read over another connection could then return the old page. Therefore, if a batch ends with a write, a *flush* is
+ * posted behind it: a read of the first bytes of this write. The peer answers it after all earlier writes are in
+ * memory, so its completion completes them, too. By the standard, a read of 0 bytes would suffice, and would need no
+ * right to read. But siw does not handle such a read.
+ *
+ * Messages and credits. Each side posts VERBS_RECEIVES receive buffers. If a message found no buffer, InfiniBand
+ * would retry for a while, and iWARP would end the connection. To prevent this, a side counts the free buffers of the
+ * other side as its credits. A message takes one credit, and waits if there is none. Each message also returns
+ * credits: it says how many buffers its sender has posted again since the last message. The last credit is reserved
+ * for a message that returns credits. Otherwise, both sides could wait for each other.
  */
 #include "common/clock.h"
 #include "common/format.h"
@@ -30,7 +34,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Marks the wr_id of a receive, whose low bits are the slot. */
+/* Set in the wr_id of a receive. The low bits are the index of its buffer. */
 #define WR_RECEIVE (1ull << 32)
 
 /* --- Memory ------------------------------------------------------------------------------------------------ */
@@ -42,7 +46,7 @@ int verbs_path_open(struct verbs_conn *conn)
 	size_t sent, size;
 	uint8_t *memory;
 
-	if (conn->memory) /* the memory is left from an earlier address */
+	if (conn->memory) /* allocated when an earlier address was tried */
 		munmap(conn->memory, conn->memory_size);
 	conn->memory = NULL;
 	while (entries < verbs_send_entries(conn->channel->device, conn->depth))
@@ -111,7 +115,7 @@ static void fail(struct verbs_conn *conn, int status, int flush)
 static int failure_status(const struct verbs_conn *conn, enum ibv_wc_status status)
 {
 	switch (status) {
-	case IBV_WC_REM_ACCESS_ERR: /* the peer's device: address, rkey, length or right */
+	case IBV_WC_REM_ACCESS_ERR: /* the peer's device has refused address, rkey, length or right */
 		return -EACCES;
 	case IBV_WC_REM_INV_REQ_ERR:
 		return -EPROTO;
@@ -124,31 +128,30 @@ static int failure_status(const struct verbs_conn *conn, enum ibv_wc_status stat
 	case IBV_WC_LOC_QP_OP_ERR:
 	case IBV_WC_REM_OP_ERR:
 	case IBV_WC_GENERAL_ERR:
-		/* iWARP has no answers outside the stream: a peer that refuses or leaves cuts the stream in the
-		   middle. */
+		/* With iWARP, a peer that refuses a request or ends the connection just closes the TCP connection. */
 		return conn->channel->device->iwarp ? -ECONNRESET : -EIO;
-	default: /* IBV_WC_LOC_*: an error of this side; IBV_WC_FATAL_ERR, ...: a broken device */
+	default: /* IBV_WC_LOC_*: an error of this side; IBV_WC_FATAL_ERR and others: a broken device */
 		return -EIO;
 	}
 }
 
-/* Records that the queue pair is in error, although no request of ours is the reason. */
+/* Records that the queue pair is in error for another reason than a request of this side. */
 static void fail_flushed(struct verbs_conn *conn)
 {
 	if (conn->failed)
 		return;
-	/* An asynchronous event tells if the peer made a forbidden request. */
+	/* If the peer made a forbidden request, an asynchronous event says so. */
 	verbs_device_events(conn->channel->device);
 	fail(conn, 0, conn->noted.event == IBV_EVENT_QP_ACCESS_ERR + 1 ? -EPROTO : -ECONNRESET);
 }
 
-/* Returns the status of the requests behind a request that failed with @status. */
+/* Returns the status of the requests posted after the request that failed with @status. */
 static int failure_flush(int status)
 {
 	return status == -ETIMEDOUT ? -ETIMEDOUT : -ECONNRESET;
 }
 
-/* Handles a completion in error. A flush only shows that another request failed before. */
+/* Handles a completion in error. IBV_WC_WR_FLUSH_ERR means that something else has failed before. */
 static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
 {
 	bool receive = wc->wr_id & WR_RECEIVE;
@@ -162,7 +165,7 @@ static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
 	}
 	if (conn->failed)
 		return;
-	/* If a receive fails for another reason than its size, the peer has made a bad request to this device. */
+	/* These errors of a receive are caused by a bad request of the peer to this device. */
 	if (receive)
 		status = wc->status == IBV_WC_REM_OP_ERR || wc->status == IBV_WC_REM_ACCESS_ERR ? -EPROTO : status;
 	if (fabric_may_tell(conn->base.fabric))
@@ -173,7 +176,7 @@ static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
 		fail(conn, 0, status);
 		return;
 	}
-	/* On iWARP, earlier requests were sent, but may not have arrived. */
+	/* With iWARP, the requests before the failed one were sent, but may not have arrived. So they fail, too. */
 	if (!conn->channel->device->iwarp)
 		conn->sent_done = (uint32_t)wc->wr_id;
 	if (conn->sent_done != (uint32_t)wc->wr_id)
@@ -189,16 +192,15 @@ static void message_sent(struct verbs_conn *conn)
 		conn->user_messages--;
 }
 
-/* Completes the next entry of the ring. */
 static void sent_advance(struct verbs_conn *conn)
 {
 	if (conn->sent[conn->sent_done++ & conn->sent_mask].kind == VERBS_SENT_MESSAGE)
 		message_sent(conn);
 }
 
-/* Handles the completion of entry @index. It covers all entries before it, except on iWARP. siw completes a message
-   when it is sent, even before earlier reads that wait for their answers. The order among messages is kept. The flush
-   covers writes. */
+/* Handles the completion of the entry @index of `sent`. It also completes all entries before it, with one exception:
+   siw completes a message when it is sent, even if earlier reads still wait for their answers. So with iWARP, the
+   completion of a message covers no earlier entries. */
 static void completion_sent(struct verbs_conn *conn, uint32_t index)
 {
 	struct verbs_sent *sent = &conn->sent[index & conn->sent_mask];
@@ -220,7 +222,8 @@ static void completion_received(struct verbs_conn *conn, const struct ibv_wc *wc
 
 	if (conn->failed)
 		return;
-	/* An RDMA Write with Immediate also takes a receive, but writes no bytes into it. */
+	/* Checks the opcode, because an RDMA Write with Immediate also completes a receive, but puts no bytes into
+	   its buffer. */
 	if (wc->opcode != IBV_WC_RECV || wc->byte_len < VERBS_MESSAGE_HEAD || wc->byte_len > sizeof *message ||
 	    message->padding >= VERBS_ALIGN || message->padding > wc->byte_len - VERBS_MESSAGE_HEAD ||
 	    le16toh(message->credits) > VERBS_RECEIVES - conn->credits) {
@@ -273,7 +276,6 @@ uint64_t verbs_silent_since(const struct verbs_conn *conn)
 
 /* --- Giving ------------------------------------------------------------------------------------------------ */
 
-/* Answers the next entry of the ring with @status. */
 static void sent_answer(struct verbs_conn *conn, int status, struct backend_events *out)
 {
 	const struct verbs_sent *sent = &conn->sent[conn->sent_head++ & conn->sent_mask];
@@ -317,7 +319,7 @@ bool verbs_deliver(struct verbs_conn *conn, struct backend_events *out)
 {
 	bool some = false;
 
-	/* After the end, verbs_deliver_failed() moves sent_head past sent_done. */
+	/* The difference is negative after the end, because verbs_deliver_failed() moves sent_head past sent_done. */
 	for (; (int32_t)(conn->sent_done - conn->sent_head) > 0 && !backend_events_full(out); some = true)
 		sent_answer(conn, 0, out);
 	return messages_deliver(conn, out) || some;
@@ -361,7 +363,8 @@ static struct verbs_sent *sent_take(struct verbs_conn *conn, uint64_t *ret_wr_id
 	return &conn->sent[conn->sent_tail++ & conn->sent_mask];
 }
 
-/* Posts @wrs. The queue has room for all of them, so a device that refuses them is broken. */
+/* Posts @wrs. The send queue has space for all of them. So if the device refuses them, it is broken, and the
+   connection fails. */
 static void sends_post(struct verbs_conn *conn, struct ibv_send_wr *wrs)
 {
 	struct ibv_send_wr *bad = NULL;
@@ -400,7 +403,7 @@ static int op_prepare(struct verbs_conn *conn, const struct fabric_op *op, uint6
 	return 0;
 }
 
-/* Prepares the flush for iWARP: it reads the first bytes of the last write. */
+/* iWARP: prepares a flush, which reads the first bytes of the write @op. */
 static void flush_prepare(struct verbs_conn *conn, const struct fabric_op *op, uint64_t now, struct ibv_sge *sge,
 			  struct ibv_send_wr *wr)
 {
@@ -413,8 +416,8 @@ static void flush_prepare(struct verbs_conn *conn, const struct fabric_op *op, u
 	*sent_take(conn, &wr->wr_id) = (struct verbs_sent){.posted_at = now, .kind = VERBS_SENT_FLUSH};
 }
 
-/* Posts up to VERBS_BATCH operations with one doorbell. Returns how many were posted. If not all were, the connection
-   fails. */
+/* Posts up to VERBS_BATCH operations. Returns how many were posted. If it is fewer than @count, the connection has
+   failed. */
 static unsigned batch_post(struct verbs_conn *conn, const struct fabric_op *ops, unsigned count, uint64_t now)
 {
 	struct ibv_send_wr wrs[VERBS_BATCH + 1];
@@ -506,8 +509,8 @@ static void message_post(struct verbs_conn *conn, uint64_t now)
 	sends_post(conn, &wr);
 }
 
-/* Returns true if a message may be sent. The last credit is reserved for a message that returns enough credits for the
-   peer to go on. Otherwise both sides could wait for each other's credits. */
+/* Returns true if the next message may be sent: it takes a credit, and the last credit is reserved for a message that
+   returns at least VERBS_RECEIVES / 2 credits, so that the peer can continue. */
 static bool message_may_go(const struct verbs_conn *conn)
 {
 	return !conn->failed && (conn->credits > 1 || (conn->credits && conn->owed >= VERBS_RECEIVES / 2));
@@ -519,8 +522,8 @@ static void messages_post(struct verbs_conn *conn)
 
 	while (conn->send_posted != conn->send_tail && message_may_go(conn))
 		message_post(conn, now);
-	/* Messages that only return credits must leave enough slots for the user's messages, even if the peer returns
-	   credits before the sends complete. */
+	/* Sends a message that only returns credits, if many are owed. Such messages may occupy at most VERBS_SENDS -
+	   VERBS_MESSAGES_MAX buffers, so that enough remain for messages of the user. */
 	if (conn->owed < VERBS_RECEIVES / 2 || !message_may_go(conn) || conn->send_posted != conn->send_tail ||
 	    conn->send_tail - conn->send_head - conn->user_messages == VERBS_SENDS - VERBS_MESSAGES_MAX)
 		return;
@@ -554,9 +557,9 @@ void verbs_send_opening(struct verbs_conn *conn)
 	messages_post(conn);
 }
 
-/* Sends one more message, unless the peer has sent one. While the accepting side makes its queue pair ready to receive,
-   siw leaves received bytes in the socket until more bytes come. If those bytes are the opening, each side would wait
-   for the other. */
+/* siw makes this necessary. If bytes arrive while the accepting side makes its queue pair ready to receive, siw
+   leaves them in the socket until more bytes arrive. If these bytes are the opening message, both sides wait for each
+   other. A further message lets siw continue. The first message of the peer stops the nudges. */
 void verbs_nudge(struct verbs_conn *conn, uint64_t now)
 {
 	conn->nudges++;

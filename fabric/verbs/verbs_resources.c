@@ -1,5 +1,4 @@
-/* verbs_resources: a connection's resources on its device, see verbs.h: queue pair, completion queue, message
-   buffers. */
+/* verbs_resources: makes and frees a connection's resources on its device, see verbs.h. */
 #include "common/format.h"
 #include "common/log.h"
 #include "fabric/verbs/verbs.h"
@@ -8,10 +7,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The inline size to ask for. A device that offers less sends no message inline. */
+/* The message size up to which the device should copy a message when it is posted (inline). If the device does not
+   support this size, no message is inline. */
 #define INLINE_SIZE 288
 
-/* Sets the depth: the configured depth, or less if the device does not allow it. Returns 0 or -EOPNOTSUPP. */
+/* Sets the connection's depth to the configured depth, or to less if the device's queues are too short. Returns 0 or
+   -EOPNOTSUPP. */
 static int depth_choose(struct verbs_conn *conn)
 {
 	const struct verbs_device *device = conn->channel->device;
@@ -53,8 +54,9 @@ static int qp_create(struct verbs_conn *conn, struct ibv_pd *pd)
 	}
 	conn->qp = conn->id->qp;
 	verbs_device_note(conn->channel->device, &conn->noted, conn->qp);
-	/* With siw, one message in some 25,000 arrived with displaced bytes while connections came and went. Messages
-	   on siw are therefore neither inline nor of odd length. The error was not seen again, which is no proof. */
+	/* siw: one message in some 25,000 arrived with displaced bytes while connections were opened and closed.
+	   Since messages to siw are neither inline nor of odd length, this was not seen again, which does not prove
+	   that it cannot happen. */
 	conn->inline_size = conn->channel->device->iwarp ? 0 : attributes.cap.max_inline_data;
 	return 0;
 }
@@ -70,8 +72,8 @@ static int cq_create(struct verbs_conn *conn)
 static int buffers_register(struct verbs_conn *conn, struct ibv_pd *pd)
 {
 	size_t length = (size_t)((char *)conn->flush_sink + VERBS_FLUSH_SINK - (char *)conn->memory);
-	/* On iWARP the answer of a read is a remote write. Only the peer of this connection can write there, and these
-	   buffers receive the peer's messages anyway. */
+	/* With iWARP, the data of a read arrives as a remote write, also that of a flush. Only the peer of this
+	   connection can write to these buffers, and they receive its messages anyway. */
 	int flags = IBV_ACCESS_LOCAL_WRITE | (conn->channel->device->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
 
 	conn->mr = ibv_reg_mr(pd, conn->memory, length, flags);
@@ -119,10 +121,10 @@ int verbs_equip(struct verbs_conn *conn)
 	return status;
 }
 
-/* Destroys the queue pair first: from then on the device carries out no request of it. */
+/* Destroys the queue pair first: from then on, the device carries out no request of the connection. */
 static void resources_free(struct verbs_channel *channel, struct rdma_cm_id *id, struct ibv_cq *cq, struct ibv_mr *mr)
 {
-	/* On a removed device these calls may fail. */
+	/* On a removed device, these calls may fail. */
 	bool gone = channel && channel->device->gone;
 
 	if (id->qp && ibv_destroy_qp(id->qp) && !gone)
@@ -145,7 +147,8 @@ void verbs_parked_free(struct verbs_parked *parked)
 	free(parked);
 }
 
-/* Moves the resources to a parked entry, if freeing them now would block. Returns true if it did. */
+/* If freeing the resources now would block (struct verbs_parked), moves them to the list of parked resources. Returns
+   true if it did. */
 static bool conn_park(struct verbs_conn *conn)
 {
 	struct verbs_parked *parked;
@@ -159,7 +162,7 @@ static bool conn_park(struct verbs_conn *conn)
 					.memory = conn->memory,
 					.memory_size = conn->memory_size};
 	TAILQ_INSERT_TAIL(&conn->verbs->parked, parked, link);
-	conn->memory = NULL; /* its rings are empty */
+	conn->memory = NULL; /* the parked entry owns it; the rings are empty */
 	conn->memory_size = 0;
 	return true;
 }
@@ -174,7 +177,7 @@ void verbs_shut(struct verbs_conn *conn)
 	verbs_device_forget(&conn->noted);
 	if (!conn_park(conn)) {
 		if (conn->qp && conn->state != VERBS_STATE_RESOLVING && conn->state != VERBS_STATE_ROUTING)
-			rdma_disconnect(conn->id); /* tells the peer; fails if the peer is told already */
+			rdma_disconnect(conn->id); /* fails if the peer knows already */
 		resources_free(conn->channel, conn->id, conn->cq, conn->mr);
 	}
 	conn->dialing = false;

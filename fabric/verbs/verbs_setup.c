@@ -1,11 +1,14 @@
 /*
- * verbs_setup: sets connections up, see verbs.h: the RDMA CM's events (rdma_cm(7)), connecting, accepting.
+ * verbs_setup: connects and accepts through the RDMA connection manager (CM, rdma_cm(7)), see verbs.h. Each step ends
+ * with an event of the CM:
  *
- *     connecting:  resolve address -> queue pair -> resolve route -> connect -> the accept comes: first message
- *     accepting:   request comes -> the user accepts: queue pair -> accept -> first message comes
+ *     connecting side: resolve the address -> make a queue pair -> resolve the route -> connect
+ *                      -> the accept arrives: send the opening message
+ *     accepting side:  a request arrives -> the user accepts: make a queue pair -> accept
+ *                      -> the opening message arrives
  *
- * The accepting side waits for the first message, because iWARP forbids this side to send first (RFC 5044, 7.1.3). One
- * deadline covers all steps, because a CM may never answer.
+ * The accepting side waits for the opening message, because iWARP forbids it to send first (RFC 5044, 7.1.3). One
+ * deadline covers all steps, because the CM may not report a result at all.
  */
 #include "common/clock.h"
 #include "common/format.h"
@@ -17,20 +20,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The most events of the CM taken in one poll, because this thread serves other connections too. */
+/* The most events of the CM that one poll handles. Other connections of this thread need their turn, too. */
 #define CM_EVENTS_MAX 64
-/* Soft-RoCE would retry for ever if this were 7. */
+/* How often the device repeats a request that is not answered. With 7, soft-RoCE would repeat it for ever. */
 #define RETRIES 6
 /* The smallest and the largest ACK timeout, as exponents: 4.096 us << n. */
 #define ACK_TIMEOUT_MIN 12
 #define ACK_TIMEOUT_MAX 21
 #define CONNECT_STACK (128u << 10)
-/* The most local ports to try for one address, if ports are in use. */
+/* The most local ports that are tried for one address, if ports are in use. */
 #define PORTS_MAX 16
 
 /* --- Connecting ------------------------------------------------------------------------------------------- */
 
-/* Sets the ACK timeout. The device gives up after 1 + RETRIES timeouts, just after io_ms. */
+/* Sets how long the device waits for an acknowledgement, so that it reports a failure (after 1 + RETRIES times) just
+   after io_ms. */
 static void ack_timeout_set(struct verbs_conn *conn)
 {
 	const uint64_t io_ns = fabric_get_config(conn->base.fabric)->io_ms * 1000000ull;
@@ -38,12 +42,12 @@ static void ack_timeout_set(struct verbs_conn *conn)
 
 	while (exponent < ACK_TIMEOUT_MAX && (1 + RETRIES) * (4096ull << exponent) < io_ns)
 		exponent++;
-	/* Before Linux 5.8 this side cannot set the option, and the CM's own choice stays. */
+	/* Before Linux 5.8, the CM chooses the timeout itself. */
 	if (rdma_set_option(conn->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent) < 0)
 		log_debug("%s: no choice of the ACK timeout here: %m", conn->base.peer);
 }
 
-/* Converts -errno of a CM call, or the status of its event, to a status of fabric_connect(). */
+/* Converts the -errno of a CM call, or the status of a CM event, to a status of fabric_connect(). */
 static int cm_status(int status)
 {
 	switch (status) {
@@ -53,14 +57,14 @@ static int cm_status(int status)
 	case -ENOENT:
 	case 0:
 		return -EHOSTUNREACH;
-	case -1: /* not an error of the kernel: librdmacm could not use the device */
+	case -1: /* librdmacm could not use the device */
 		return verbs_nodes_status();
 	default:
 		return status;
 	}
 }
 
-/* Returns the timeout in ms for a step of the CM: the time left for this address. */
+/* Returns the time left for the current address, in ms. */
 static int step_ms(const struct verbs_conn *conn)
 {
 	uint64_t now = clock_now();
@@ -68,7 +72,7 @@ static int step_ms(const struct verbs_conn *conn)
 	return conn->deadline > now ? (int)((conn->deadline - now) / 1000000ull) + 1 : 1;
 }
 
-/* Starts with the next address. Ends the connection with @status if there is none. */
+/* Tries the next address. If there is none, ends the connection with @status. */
 static void connect_next(struct verbs_conn *conn, int status)
 {
 	while (conn->address_next < conn->address_count) {
@@ -122,12 +126,12 @@ static void *connect_run(void *argument)
 }
 
 /*
- * Calls rdma_connect() without interruption. Returns 0 or -errno.
+ * Calls rdma_connect(). Returns 0 or -errno.
  *
- * In this call, siw waits for its TCP socket to connect. A signal, or task work of this thread's io_uring, drops that
- * TCP connection. siw then tries again with the same port, which TCP refuses. The other side's siw closes its listener
- * for good after a connection was dropped so early (siw_cm_work_handler() of Linux 6.12). So for iWARP, another thread
- * makes the call, which gets neither signals nor task work.
+ * With siw, rdma_connect() waits until its TCP socket is connected. If a signal, or task work of this thread's
+ * io_uring, interrupts this wait, siw drops the TCP connection and tries again with the same port, which TCP refuses.
+ * Besides, the siw of the accepting side then closes its listener for good (siw_cm_work_handler() of Linux 6.12).
+ * Therefore, for iWARP, another thread calls rdma_connect(), because it gets neither signals nor task work.
  */
 static int id_connect(struct rdma_cm_id *id, struct rdma_conn_param *param, bool iwarp)
 {
@@ -167,15 +171,15 @@ static void route_resolved(struct verbs_conn *conn)
 		return;
 	}
 	log_debug("%s: the CM does not connect: %s", conn->base.peer, format_errno(status));
-	/* iWARP: TCP still remembers an ended connection from the CM's local port to the same listener. Another port
-	   works. */
+	/* With iWARP, TCP may still remember an ended connection between the CM's local port and this listener. The
+	   next try uses another local port. */
 	if ((status == -EADDRNOTAVAIL || status == -EADDRINUSE) && conn->ports_tried++ < PORTS_MAX)
 		conn->address_next--;
 	connect_next(conn, cm_status(status));
 }
 
-/* Checks the private data of an accept or a reject. Returns NULL if it is in our format. Otherwise returns what is
-   wrong and sets *ret_status. */
+/* Checks the private data of an accept or a reject. Returns NULL if it is valid. Otherwise returns what is wrong, for
+   the log, and sets *ret_status. */
 static const char *answer_check(const struct rdma_conn_param *param, struct verbs_answer *ret_answer, int *ret_status)
 {
 	*ret_status = -EPROTO;
@@ -216,7 +220,8 @@ static void connection_rejected(struct verbs_conn *conn, const struct rdma_conn_
 	const char *why = answer_check(param, &answer, &status);
 
 	log_debug("%s: rejected, the CM's reason %d%s%s", conn->base.peer, reason, why ? ": " : "", why ? why : "");
-	/* Without our magic, the CM itself has rejected the connection: no program listens. */
+	/* Without our magic, the CM of the peer has rejected the connection by itself, because no program listens
+	   there. */
 	if (why && status != -EPROTONOSUPPORT) {
 		connect_next(conn, -ECONNREFUSED);
 		return;
@@ -316,13 +321,14 @@ int verbs_accept(struct fabric_conn *base)
 	int status;
 
 	if (!conn->id) {
-		verbs_end(conn, -ECONNRESET, -ECONNRESET); /* the peer hung up meanwhile */
+		verbs_end(conn, -ECONNRESET, -ECONNRESET); /* the peer has ended the connection in the meantime */
 		return 0;
 	}
 	status = verbs_equip(conn);
 	if (status < 0)
 		return status;
-	/* The CM has swapped the values: responder_resources is the number of reads that the peer may start. */
+	/* The values are seen from this side: responder_resources is how many RDMA Reads of the peer this side
+	   answers at a time. */
 	param.responder_resources = (uint8_t)verbs_least(conn->their_responder, conn->channel->device->responder);
 	param.initiator_depth = (uint8_t)verbs_least(conn->their_initiator, conn->channel->device->initiator);
 	ack_timeout_set(conn);
@@ -425,7 +431,8 @@ bool verbs_cm_poll(struct verbs *verbs)
 		struct rdma_cm_id *id = event->id, *listen_id = event->listen_id;
 		int status = event->status;
 
-		/* Acknowledges first: handling the event may destroy the id, which waits for the acknowledgement. */
+		/* Acknowledges the event before it is handled: the handler may destroy the id, and this waits for the
+		   acknowledgement. */
 		if (param.private_data && param.private_data_len)
 			memcpy(private_data, param.private_data, param.private_data_len);
 		param.private_data = private_data;

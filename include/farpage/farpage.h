@@ -1,20 +1,26 @@
 /*
  * libfarpage: memory of this process that may live on other machines.
  *
- * Theory of operation. farpage_open() connects to donors and reserves a window of address space. Memory mapped in the
- * window behaves like private anonymous memory. But at most `local` bytes of it are on this machine at a time,
- * including farpage's own buffers. The rest is on the donors. Touching a page that is not on this machine fetches it
- * (userfaultfd). Pages are sent out in the background before room runs out. Such memory may be passed to system calls.
+ * Theory of operation. Donors are machines that lend memory (farpage-memserver(8)). farpage_open() connects to them
+ * and reserves a window, which is a range of this process's addresses. farpage_map() maps memory in the window. The
+ * program uses this memory like private anonymous memory, and may pass it to system calls.
  *
- * If a page is lost because its donor died, touching the page raises SIGBUS. All other pages remain usable.
+ * At most `local` bytes of the window are on this machine at a time; farpage's own buffers count, too. All other
+ * pages are on the donors. When the program touches such a page, it waits until a thread of farpage has fetched the
+ * page (userfaultfd(2)). Another thread moves pages to the donors in the background, so that memory for fetched pages
+ * is free in time.
  *
- * Threads: any thread may call any function. farpage_close() may be called only when no other function is running and
- * no memory of the window is in use. Functions return 0 on success and -errno on failure. Outputs are written only on
- * success.
+ * If a donor dies, pages that only this donor had are lost. Touching a lost page raises SIGBUS. All other pages
+ * remain usable.
  *
- * A child made by fork() sees the contents from the time of the fork. It may exec or continue, but must not call these
- * functions. A child that continues may fetch only a limited amount of far memory: see docs/architecture.md,
- * "Children".
+ * Threads: any thread may call any function. Before farpage_close(), all other calls must have returned, and no
+ * thread may use memory of the window any more.
+ *
+ * Results: functions return 0 on success and -errno on failure. They write their outputs (ret_...) only on success.
+ *
+ * fork(): a child sees the contents of the memory at the time of the fork. The child may call exec or continue, but
+ * must not call these functions. A child that continues can fetch far pages up to half of `local`. Touching more of
+ * them raises SIGBUS in the child.
  */
 #ifndef FARPAGE_FARPAGE_H
 #define FARPAGE_FARPAGE_H
@@ -30,98 +36,113 @@ extern "C" {
 struct farpage;
 
 struct farpage_options {
-	/* Most bytes on this machine. At least FARPAGE_LOCAL_MIN, and more with `backup` and `encrypt`. */
+	/* The most bytes on this machine: at least FARPAGE_LOCAL_MIN, plus FARPAGE_LOCAL_BACKUP with `backup`, plus
+	   FARPAGE_LOCAL_ENCRYPT with `encrypt`. */
 	size_t local;
-	/* Bytes of address space to reserve. 0 means 4 x (free memory of the donors + `local`). */
+	/* Size of the window in bytes. 0 means 4 x (free memory of the donors + `local`). */
 	size_t window;
 	const char *const *donors; /* URIs, such as "tcp://host:7470" */
 	unsigned donor_count;
-	/* Donors that hold each page, 1 to 3. 0 means 1. With N replicas, N - 1 donors may die without loss. */
+	/* Number of donors that hold each page, 1 to 3. 0 means 1. With N replicas, N - 1 donors may die and no page
+	   is lost. */
 	unsigned replicas;
 	const char *key_file; /* file with the pre-shared key, or NULL for none */
-	/* A donor that cannot be reached for this long, in ms, is lost with its pages. 0 means 600000, or 5000 if pages
-	   have another copy (`replicas`, `backup`). */
+	/* If a donor cannot be reached for this many ms, its pages are lost. 0 means 600000, or 5000 if pages have
+	   another copy (`replicas` > 1, or `backup`). */
 	unsigned timeout_ms;
-	unsigned spin_us;        /* how long to poll for an answer before sleeping, in µs; 0 means 50 */
-	unsigned prefetch_pages; /* longest read-ahead in pages; 0 means 64, 1 means no read-ahead */
-	/* Rate in bytes/s at which pages at rest are read and checked, on each replica. 0 means never. */
+	unsigned spin_us;        /* µs to poll for a donor's answer before the thread sleeps; 0 means 50 */
+	unsigned prefetch_pages; /* the most pages fetched ahead of the program; 0 means 64, 1 means none */
+	/* farpage can read all far pages in turn, to find and repair corrupt replicas. This is its rate in bytes/s on
+	   each replica. 0 means never. */
 	uint64_t scrub_rate;
-	bool encrypt; /* encrypts and authenticates pages before they leave, with a key that stays here */
-	/* A block device or a path, where a copy of all pages is kept on a local disk, or NULL for no copy. For a path,
-	   farpage makes a file without a name in the same directory. Pages are copied in the background, and read back
-	   when no donor has them. */
+	bool encrypt; /* encrypt and authenticate pages; the key never leaves this process */
+	/* Path for a second copy of all pages on a local disk, or NULL for none. If it is a block device, farpage
+	   overwrites the device. Otherwise, farpage creates an unnamed file in the path's directory. Pages are copied
+	   in the background. They are read back when no donor has them. */
 	const char *backup;
-	/* The caller promises that no device writes to this memory. farpage then copies pages that the kernel cannot
-	   move: see farpage_open(). */
+	/* The caller promises that no device writes to this memory (O_DIRECT reads, io_uring, RDMA). farpage_open()
+	   explains the effect. */
 	bool unsafe_dio;
-	/* NULL, or an existing private anonymous mapping of `window` bytes. The mapping becomes the window, and keeps
-	   its contents. It stays mapped after farpage_close(). */
+	/* NULL, or an existing private anonymous mapping of `window` bytes, which becomes the window together with
+	   its contents. farpage_close() empties this mapping, but does not unmap it. */
 	void *reservation;
 };
 
 /* The smallest `local` that works, in bytes. */
 #define FARPAGE_LOCAL_MIN ((size_t)8 << 20)
-/* How much larger `local` must be with `backup`, and with `encrypt`. */
+/* The bytes by which this minimum rises with `backup`, and with `encrypt`. */
 #define FARPAGE_LOCAL_BACKUP ((size_t)4 << 20)
 #define FARPAGE_LOCAL_ENCRYPT ((size_t)2 << 20)
 
 /*
- * Opens far memory with @options.
+ * Opens far memory. @options and its strings may be freed when this returns.
  *
- * A device may be writing to a page (O_DIRECT reads, registered buffers of io_uring or RDMA). Such a page must not
- * leave. Only UFFDIO_MOVE (Linux 6.8) detects such a page. Therefore, without `unsafe_dio`:
+ * While a device writes to a page (O_DIRECT reads, registered buffers of io_uring or RDMA), the page must not move to
+ * a donor, because the written bytes would be lost. Only UFFDIO_MOVE (Linux 6.8) detects such a page: it refuses to
+ * move the page. Therefore, unless `unsafe_dio` is set:
  *
- * - On older kernels, farpage_open() fails with -EOPNOTSUPP.
- * - Pages that UFFDIO_MOVE refuses stay on this machine: those of read-only, executable and locked mappings.
+ * - farpage_open() fails with -EOPNOTSUPP on older kernels.
+ * - Pages of read-only, executable and locked mappings stay on this machine, because UFFDIO_MOVE refuses them, too.
  *
- * On failure, one line on standard error tells what went wrong and what to do. Errors:
+ * With `unsafe_dio`, farpage copies pages that UFFDIO_MOVE does not move.
+ *
+ * If some donors cannot be reached, farpage_open() succeeds if `window` is not 0 and the other donors suffice for
+ * `replicas`. farpage uses the missing donors once they answer.
+ *
+ * On failure, one line on standard error says what went wrong and what to do. Errors:
  *
  * - -EINVAL: an option is out of range
- * - -EOPNOTSUPP: see above
+ * - -EOPNOTSUPP: the kernel has no UFFDIO_MOVE, and `unsafe_dio` is not set
  * - -EPERM: no permission to use userfaultfd
  * - -ENOSYS: a kernel without userfaultfd
  * - -ENOMEM
- * - the error of the first donor that failed: -ECONNREFUSED, -ETIMEDOUT, -EKEYREJECTED, ...
+ * - the error of the first donor that failed: -ECONNREFUSED, -ETIMEDOUT, -EKEYREJECTED (wrong key), ...
  */
 int farpage_open(const struct farpage_options *options, struct farpage **ret_farpage);
-/* Closes @farpage: drops all contents, gives all leases back, and frees the window, unless the caller passed in its
-   mapping. NULL is allowed. */
+/* Closes @farpage: drops all contents, returns the donors' memory to them, and unmaps the window, unless the caller
+   passed it in as `reservation`. NULL is allowed. */
 void farpage_close(struct farpage *farpage);
 
 /* Maps @length bytes of zeroed far memory, page-aligned, readable and writable. Returns -EINVAL if @length is 0, or
-   -ENOMEM if the window is full. */
+   -ENOMEM if the window has no free range of that length. */
 int farpage_map(struct farpage *farpage, size_t length, void **ret_address);
-/* Unmaps whole pages of [@address, @address + @length), which may be a part of a mapping of farpage_map(). @length is
-   rounded up to pages. Returns -EINVAL if @address is not page-aligned, or if the range is outside the window. */
+/* Unmaps the pages of [@address, @address + @length), which may be a part of a mapping of farpage_map(). @length is
+   rounded up to whole pages. Returns -EINVAL if @address is not page-aligned, or if the range is not inside the
+   window. */
 int farpage_unmap(struct farpage *farpage, void *address, size_t length);
 
 enum farpage_advice {
 	FARPAGE_WILLNEED, /* fetch these pages in the background */
-	FARPAGE_PAGEOUT,  /* send these pages out, and wait until they have left */
-	FARPAGE_DISCARD,  /* contents are no longer needed: pages read as zeroes and use no memory anywhere */
+	FARPAGE_PAGEOUT,  /* move these pages to the donors; returns when they have left this machine */
+	FARPAGE_DISCARD,  /* drop the contents: pages read as zeroes and use no memory anywhere */
 };
-/* Gives advice about [@address, @address + @length). The range is rounded outwards to pages, but inwards for
+/* Gives advice about [@address, @address + @length). Pages that lie only partly in the range are included, except for
    FARPAGE_DISCARD. Returns -EINVAL if the range is not inside the window. */
 int farpage_advise(struct farpage *farpage, void *address, size_t length, enum farpage_advice advice);
 
 struct farpage_stats {
 	uint64_t resident_bytes, resident_peak_bytes; /* including farpage's own buffers and bookkeeping */
-	uint64_t far_bytes, far_peak_bytes;           /* contents on donors, or on the backup alone */
-	uint64_t faults;                              /* page faults of the program */
+	uint64_t far_bytes, far_peak_bytes;           /* contents on donors, or on the backup if no donor has them */
+	uint64_t faults;                              /* page faults of the program in the window */
 	uint64_t faults_far;                          /* faults that waited for a donor */
-	uint64_t faults_buffered;                     /* faults on pages on their way out */
+	uint64_t faults_buffered;                     /* faults answered from farpage's buffer of pages just evicted */
+	/* The first counts all pages fetched. The second counts pages for which a read-ahead was started. */
 	uint64_t fetched_pages, prefetched_pages;
+	/* The first counts all pages moved out of the window. The second counts those that needed no write, because
+	   the donors had the same contents. The third counts pages of zeroes, which need no copy. */
 	uint64_t evicted_pages, evicted_clean_pages, evicted_zero_pages;
-	uint64_t fault_p50_ns, fault_p99_ns; /* durations of far faults, from arrival at the handler to the wake-up */
-	uint64_t stalls;                     /* faults that waited for room */
+	uint64_t fault_p50_ns, fault_p99_ns; /* of `faults_far`: from the moment when farpage learns of the fault */
+	uint64_t stalls;                     /* faults that waited because `local` was used up */
 	uint64_t lost_pages;                 /* pages that raised SIGBUS */
-	uint64_t held_bytes;                 /* resident and unable to leave (pinned by a device, read-only ...) */
-	uint64_t dropped_pages;              /* dropped without farpage's knowledge; they read as zeroes */
-	uint64_t children_stopped; /* forked children without room for their memory: SIGBUS if they touch it */
-	uint64_t backup_behind;    /* far pages that are not on the backup yet */
+	uint64_t held_bytes;                 /* pages that must stay on this machine (a device writes to them, ...) */
+	/* Pages that the program has emptied by madvise(2) instead of FARPAGE_DISCARD. They read as zeroes. */
+	uint64_t dropped_pages;
+	uint64_t children_stopped; /* forked children that ran into their limit, and get SIGBUS */
+	uint64_t backup_behind;    /* far pages that the backup lacks so far */
 	uint64_t backup_reads;     /* pages read from the backup */
-	uint64_t backup_writes;    /* pages written to the backup alone, because no donor had room */
+	uint64_t backup_writes;    /* pages written to the backup only, because the donors were full */
 };
+/* Writes the totals since farpage_open(), and the current values. Always returns 0. */
 int farpage_get_stats(const struct farpage *farpage, struct farpage_stats *ret_stats);
 
 #ifdef __cplusplus
