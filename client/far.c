@@ -1,8 +1,7 @@
 /*
- * far: opens and closes the far store, and has the calls that belong neither to a queue nor to the control thread. See
- * far.h.
+ * far: opens and closes the far store (far.h), and has the functions of its table of operations that need no queue.
  *
- * Threads: any. far_store.h tells what is shared.
+ * Threads: any. far_store.h says which fields threads share.
  */
 #include "client/far.h"
 
@@ -24,8 +23,8 @@
 
 #define FAR_ALONE_IO_MS 10000u
 #define FAR_TIMEOUT_MS 5000u
-/* With one copy, a lost donor loses its pages, so the wait is long. It is the same as NVMe's default
-   (ctrl_loss_tmo). */
+/* With one copy, a lost donor loses its pages, so the wait is long. It is as long as that of NVMe over fabrics by
+   default (ctrl_loss_tmo). */
 #define FAR_ALONE_TIMEOUT_MS 600000u
 _Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "what a session says of its way");
 _Static_assert(FAR_FAILURE_DOMAIN_SIZE == WIRE_FAILURE_DOMAIN_SIZE, "what a donor says of its domain");
@@ -61,7 +60,7 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 
 	if (chunk_is_untouched(&far->table, page / far->table.pages))
 		return integrity_is_zero(data);
-	/* A KEPT page that the backup has missed is stored nowhere, so it must be written again. */
+	/* A KEPT page that the backup has missed is not stored anywhere, so it must be written again. */
 	if (far->backup && backup_ring_is_missed(&far->backup->ring, page) &&
 	    integrity_kind(&far->integrity, page) == INTEGRITY_IS_KEPT)
 		return false;
@@ -72,8 +71,8 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 
 /* --- Figures -------------------------------------------------------------------------------------------------- */
 
-/* Returns how many bytes of memory the store uses if @touched of its chunks have pages. The lazily mapped arrays count
-   by whole chunks, so the result is never too low. */
+/* Returns how many bytes of memory the store uses if @touched of its chunks have been used. Lazily mapped arrays
+   count by whole chunks, so the result may be too high, but is never too low. */
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
 	return sizeof *far + far->donor_count * (sizeof *far->donors + FAR_URI_MAX) + donors_list_memory(far->list) +
@@ -82,8 +81,8 @@ static uint64_t far_memory(const struct far *far, uint64_t touched)
 	       (far->config.encrypt ? FAR_SEALERS * seal_memory() + seal_library_memory() : 0) + far->queue_memory;
 }
 
-/* Returns how many bytes of slabs could still be leased. While a donor is lost, a chunk may begin with a single
-   replica. */
+/* Returns how many bytes of slabs could still be leased. While a donor is lost, one replica is enough for a new
+   chunk. */
 static uint64_t far_available(struct far *far)
 {
 	struct failure_domains_share shares[FAR_DONORS_MAX];
@@ -91,7 +90,7 @@ static uint64_t far_available(struct far *far)
 	unsigned replicas = far->config.replicas;
 	uint64_t chunks;
 
-	pthread_mutex_lock(&far->attach); /* guards the domains' names */
+	pthread_mutex_lock(&far->attach); /* guards the names of failure domains */
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		uint64_t donated = far->donors[i].donated, leased = far->donors[i].leased;
 
@@ -213,7 +212,7 @@ static void far_free(struct far *far)
 	mailbox_close(&far->mailbox);
 	pthread_mutex_destroy(&far->attach);
 	pthread_mutex_destroy(&far->lock);
-	/* Leaves no key in freed memory. */
+	/* Clears the memory, because it contains the key. */
 	explicit_bzero(far, sizeof *far);
 	free(far);
 }
@@ -284,10 +283,10 @@ int far_check(const struct far_config *config)
 }
 
 /*
- * Returns how long an operation may take before its connection is made anew. With replicas, another replica is asked
- * next, so the fabric's usual time is right. With one copy, only the same donor can be asked again. Heartbeats show if
- * that donor is silent. A connection that is merely slow costs less than a new one, which a machine without free memory
- * may be unable to make.
+ * Returns how long an operation may take before its connection is made anew. With replicas, another replica is
+ * asked next, so the fabric's default is right. With one copy, only the same donor can be asked again, and
+ * heartbeats show if it is silent. So this time is longer: a slow connection does less harm than a new one, which a
+ * machine without free memory may be unable to make.
  */
 static unsigned io_ms_of(const struct far_config *config, unsigned usual_ms)
 {
@@ -362,7 +361,7 @@ static void far_name_donors(struct far *far, const char *const uris[], unsigned 
 	far->donor_count = far->config.donor_count = count;
 }
 
-/* Names the donors of the adopted store, which may differ from those of the configuration. */
+/* Uses the donors of the adopted store, which may differ from those of the configuration. */
 static void far_name_adopted(struct far *far)
 {
 	const char *uris[FAR_DONORS_MAX];
@@ -373,7 +372,7 @@ static void far_name_adopted(struct far *far)
 	far_name_donors(far, uris, count);
 }
 
-/* Opens the state file, and adopts the store in it, if there is one. Even if opening fails, an existing store stays in
+/* Opens the state file, and adopts the store in it, if there is one. If opening fails later, that store stays in
    the file. */
 static int far_open_state(struct far *far, const struct far_config *config)
 {
@@ -393,7 +392,7 @@ static int far_open_state(struct far *far, const struct far_config *config)
 	return 0;
 }
 
-/* Starts the parts that need the size of the store. */
+/* Starts the parts that need to know the size of the store. */
 static int far_start(struct far *far)
 {
 	int error = 0;
@@ -417,7 +416,7 @@ static int far_open_donors(struct far *far, const struct far_config *config)
 		if (error < 0)
 			return error;
 		donors_list_first(far->list, &found);
-		/* Without any, the adopted store's own donors are named later. */
+		/* If the file names too few donors, the count is 0. An adopted store then uses its own donors. */
 		if (found.donor_count || !found.state_file)
 			error = far_check(&found);
 	}
@@ -446,7 +445,7 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	error = fabric_domain_open(&far->domain);
 	if (error < 0)
 		goto free_far;
-	/* With one donor and no scrub or backup, there is nothing to copy. */
+	/* The rebuild thread has something to do with more than one donor, a scrub or a backup. */
 	if (far->donor_count > 1 || far->list || config->scrub_rate || config->backup)
 		error = rebuild_open(far, &far->rebuild);
 	if (error < 0)

@@ -1,21 +1,25 @@
 /*
  * far: the store (client/store.h) whose pages live on donors.
  *
- * Theory of operation. The array is cut into chunks of one slab each. A chunk has no slab until its first write. Then a
- * slab is leased for each replica, on the donors that placement.c chooses. The client keeps a checksum and a generation
- * of each page (10 bytes) and checks every fetch against them. So a donor can lose pages, but cannot change them
- * unnoticed. With `encrypt`, pages are sealed before they leave (26 bytes), so a donor cannot read them either.
+ * Theory of operation. The page array is divided into chunks, and each chunk fills one slab. The first write to a
+ * chunk leases a slab for each replica, on donors that placement.c chooses. Later writes and reads of the chunk go
+ * to these slabs. When the last live page of a chunk is discarded, the client waits half a second and then releases
+ * the slabs. If the chunk is written again in that time, it keeps them.
  *
- * A chunk whose last live page was discarded gives its slabs back half a second later, unless it is written again. When
- * a chunk is half full, the client asks for a slab for the next chunk. Programs mostly fill memory upwards, and a donor
- * takes a while to make a slab ready. If the slab stays unused, it is given back like any other.
+ * Programs mostly fill memory upwards, and a donor needs tens of milliseconds to make a slab ready. So when a chunk
+ * is half full, the client already asks for a slab for the next chunk. A slab that stays unused is released like
+ * any other.
  *
- * A donor may be out of reach for a while (comeback.h). Requests to it wait. They go on when the donor is reached again
- * and still has its slabs. So an outage costs time, not pages. The donor is lost after timeout_ms, or as soon as its
- * memory is known to be gone.
+ * Integrity. The client stores a checksum and a generation of each page (10 bytes), and checks every fetched page
+ * against them. A donor can therefore lose a page, but it cannot change a page unnoticed. With `encrypt`, pages are
+ * also encrypted before they are sent, so a donor cannot read them. This takes 26 bytes for each page.
  *
- * Threads. One control thread owns the sessions with the donors: handshake, leases, heartbeats. Each queue owns its own
- * data connections and is used by one thread. Chunks are shared through atomics.
+ * Outages. If a donor is out of reach, requests for its pages wait (comeback.h). When the donor can be reached
+ * again and still has the slabs, the requests continue, so a short outage costs time but no pages. The donor is
+ * lost after timeout_ms, or as soon as its memory is known to be gone.
+ *
+ * Threads. One control thread owns the sessions with the donors: handshake, leases, heartbeats. Each queue owns its
+ * own data connections and is used by one thread. Threads share the chunks through atomics.
  */
 #ifndef CLIENT_FAR_H
 #define CLIENT_FAR_H
@@ -25,98 +29,101 @@
 
 #define FAR_DONORS_MAX 64
 #define FAR_REPLICAS_MAX 3
-/* The slots of a chunk: one for each replica, and one for a replica that takes another's place. */
+/* The slots of a chunk: one for each replica, and one for the slab that replaces a replica. */
 #define FAR_SLOTS_MAX (FAR_REPLICAS_MAX + 1)
 #define FAR_URI_MAX 320
-#define FAR_BACKUP_MAX 1024        /* size of a backup's path, with its final 0 */
-#define FAR_FAILURE_DOMAIN_SIZE 32 /* size of a failure domain's name, with its final 0 */
-/* The scrub_rate of programs whose user gives none. The cost of this rate is negligible. */
+#define FAR_BACKUP_MAX 1024        /* size of a backup's path, with the final 0 */
+#define FAR_FAILURE_DOMAIN_SIZE 32 /* size of a failure domain's name, with the final 0 */
+/* The scrub rate of programs whose user sets none. Its cost is negligible. */
 #define FAR_SCRUB_RATE (UINT64_C(2) << 20)
 
 struct far_config {
 	const char *const *donors; /* URIs: tcp://host[:port], rdma://..., or auto://... (RDMA if possible, else TCP) */
 	unsigned donor_count;      /* 1 .. FAR_DONORS_MAX */
 	/*
-	 * The file that names the donors (common/donors_file.h), by its absolute path, or NULL if the donors are fixed. The
-	 * store follows this file: donors are added and let go while the store is open (client/donor/donors_list.h). When
-	 * the store is opened, the file takes the place of `donors`. If it cannot be read then, `donors` are used.
+	 * The absolute path of the donors file (common/donors_file.h), or NULL if the donors never change. When the
+	 * store is opened, the file replaces `donors`, which are used only if the file cannot be read. Afterwards
+	 * the store follows the file: it adds and removes donors while it is open (client/donor/donors_list.h).
 	 */
 	const char *donors_file;
 	const uint8_t *key; /* AUTH_KEY_SIZE bytes (wire/auth.h), or NULL */
-	/* The size of the array. 0 means four times the pages that fit on the donors with all replicas. */
+	/* The size of the array in pages. 0 means four times the pages that fit on the donors, with all
+	   replicas. */
 	uint64_t pages;
-	/* 1 .. FAR_REPLICAS_MAX. Each replica is in another failure domain. A lost replica is made anew on another
-	 * donor. */
+	/* 1 .. FAR_REPLICAS_MAX. Each replica is in another failure domain. If a replica is lost, its pages are
+	   copied to another donor. */
 	unsigned replicas;
-	/* If true, the store opens although some donors cannot be reached. It uses these donors once they answer. The
-	   other donors must be in enough failure domains for the replicas. If false, all donors must be reached when
-	   the store is opened. */
+	/* If true, the store opens although some donors cannot be reached, and uses them once they answer. The
+	   donors that do answer must be in enough failure domains for the replicas. If false, opening fails unless
+	   all donors answer. */
 	bool go_without;
-	/* Bytes/s that the rebuild thread copies to make replicas anew, or 0 for 256 MiB/s. The rate is a quarter of
-	   this while requests are in flight. It is unlimited while a donor wants slabs back. */
+	/* The rate in bytes/s at which the rebuild thread copies pages to new replicas, or 0 for 256 MiB/s. While
+	   requests are in flight, the rebuild uses a quarter of this. While a donor recalls slabs, the rate is
+	   unlimited. */
 	uint64_t rebuild_rate;
-	/* Bytes/s that the scrub reads to check the pages of each replica, or 0 for no scrub. The rate is a quarter of
-	   this while requests are in flight. */
+	/* The rate in bytes/s at which the scrub reads the pages of each replica to check them, or 0 for no scrub.
+	   While requests are in flight, the scrub uses a quarter of this. */
 	uint64_t scrub_rate;
-	/* If true, pages are sealed before they leave (seal.h), with a key that only this store uses. */
+	/* If true, pages are encrypted before they are sent (seal.h), with a key that only this store has. */
 	bool encrypt;
-	/* The grace time that donors are asked for, after this process has ended. The least is 2 s. 0 means 2 s, or 60
-	   s with a state file. A process that only falls silent may be paused. For that case, donors are asked for at
-	   least 601 s, and at least 1 s more than timeout_ms. */
+	/* How long donors keep the slabs after this process has ended (the grace time). The least is 2 s. 0 means 2
+	   s, or 60 s with a state file. A process that falls silent without ending may only be paused, so donors
+	   then keep the slabs longer: at least 601 s, and at least timeout_ms plus 1 s. */
 	unsigned grace_ms;
 	unsigned timeout_ms; /* a donor out of reach for this long is lost; 0 for the default of far_timeout_ms() */
 	/*
-	 * A file in memory (on a ramfs, or /proc/self/fd/N of a memfd), or NULL for none. With it, another process can
-	 * adopt this store after this process has ended. The file holds the map of slabs, the checksums and the
-	 * generations. Only one process at a time may use the file (-EBUSY).
+	 * The path of a state file in memory (on a ramfs, or /proc/self/fd/N of a memfd), or NULL for none. The
+	 * file holds the map of slabs, the checksums and the generations, so that another process can adopt this
+	 * store after this process has ended. Only one process at a time may use the file (-EBUSY).
 	 *
-	 * An empty file begins a new store. Any other file is the store of a process that has ended, and is adopted.
-	 * Opening fails with -EINVAL if this configuration has another size, other donors, replicas or backup, or
-	 * differs in encryption. With a donors file, other donors are no error: the store's own donors are used first,
-	 * and then the file is followed. The store's slabs are claimed. Donors that do not answer are waited for, like donors
-	 * that went away.
+	 * If the file is empty, a new store begins. Otherwise the file holds the store of a process that has ended,
+	 * and far_open() adopts that store. It claims the store's slabs from the donors, and waits for donors that
+	 * do not answer as for donors that are away. far_open() fails with -EINVAL if this configuration differs in
+	 * size, donors, replicas, backup or encryption. With a donors file, a difference in donors is no error: the
+	 * store first uses the donors named in the state file, and then follows the donors file.
 	 *
-	 * The caller must repeat the writes that were under way when the earlier process ended. Until then, a page of
-	 * such a write has its old or its new contents, or reads as -EBADMSG.
+	 * The caller must repeat the writes that were in flight when the earlier process ended. Until then, a page
+	 * of such a write has its old or its new contents, or its reads fail with -EBADMSG.
 	 *
-	 * Donors keep the slabs for grace_ms after the process has ended. store_close() leaves the file empty.
+	 * Donors keep the slabs for grace_ms after the process has ended. store_close() empties the file.
 	 */
 	const char *state_file;
 	/*
-	 * A file or block device on a local disk, or NULL. All pages are copied there after their writes complete
-	 * (backup.h). They are read there when no donor has them any more. A backup file is created with the store and
-	 * removed with it. If another file has that name, opening fails. An adopted store needs the same backup as
-	 * before.
+	 * The path of a file or block device on a local disk, or NULL. After a write of a page is complete, the
+	 * page is copied there (backup.h), and is read there if no donor has it any more. A backup file is created
+	 * with the store and removed with it. If another file has that name, opening fails. To adopt a store, give
+	 * the backup that it had.
 	 */
 	const char *backup;
-	/* Memory for pages on their way to the backup: 2, 4 or 8 MiB, the largest of these within this limit. 0 means 8
-	   MiB. */
+	/* Memory for pages on their way to the backup: 2, 4 or 8 MiB, whichever is the largest within this limit. 0
+	   means 8 MiB. */
 	uint64_t backup_bytes;
 	/*
 	 * Deadlines of the network:
 	 *
-	 *   connect_ms  Each donor must answer within this time, or opening fails and names the donor.
-	 *   io_ms       An operation that takes longer breaks its connection, which is then made anew. The most is
-	 *               timeout_ms. 0 is the default: with replicas the fabric's, with one copy half of timeout_ms, but
-	 *               at most 10 s.
+	 *   connect_ms  If a donor does not answer within this time, opening fails and names the donor.
+	 *   io_ms       If an operation takes longer than this, its connection is ended and made anew. At most
+	 *               timeout_ms. 0 is the default: with replicas the fabric's default, with one copy half of
+	 *               timeout_ms, but at most 10 s.
 	 */
 	struct fabric_config fabric;
 };
 
-/* Returns for how many ms a store of this configuration waits for a donor that is out of reach. The default is five
-   seconds if there are replicas or a backup, and ten minutes otherwise. */
+/* Returns how many ms a store of this configuration waits for a donor that is out of reach. The default is five
+   seconds with replicas or a backup, and ten minutes otherwise, because a lost donor then loses its pages. */
 unsigned far_timeout_ms(const struct far_config *config);
-/* Does those checks of far_open() that need no donor. Returns 0, -EINVAL or -ELIBACC, with the same log lines. */
+/* Checks the configuration like far_open(), but contacts no donor. Returns 0, -EINVAL or -ELIBACC, with the same
+   log lines. */
 int far_check(const struct far_config *config);
 /*
- * Opens a store. Connects to all donors, but see go_without. Logs an error in one line that names the donor and the
- * next step:
+ * Opens a store. Connects to all donors, but see go_without. Each error is logged in one line that names the donor
+ * and the next step:
  *
  *   -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH  the donor cannot be reached
  *   -ENOENT                                   the donor's name does not resolve
  *   -EPROTO                                   another service listens there
  *   -EPROTONOSUPPORT                          the donor has another version
- *   -ELIBACC                                  there is no library to encrypt with
+ *   -ELIBACC                                  the library for encryption is missing
  *   -EKEYREJECTED                             the key is wrong or missing
  *   -EBUSY                                    the donor has too many clients, or the state file is in use
  *   -ENOSPC                                   nothing is free on the donors and no size is given
@@ -125,35 +132,35 @@ int far_check(const struct far_config *config);
  *   -ENOMEM                                   there is no memory
  *   others                                    see backup_disk.h
  *
- * An adopted store is open as soon as one donor has answered and still has its slabs. The other donors are waited for,
- * until timeout_ms is over. If no donor has the slabs, or one rejects the key or the protocol version, opening fails
- * with that donor's error. The state file then stays as it is, so that adopting can be tried again. With a backup, the
- * store also opens if all donors are lost and hold nothing of it.
+ * An adopted store is open as soon as one donor has answered and still has its slabs. The store waits for the other
+ * donors until timeout_ms is over. If no donor has the slabs, or one rejects the key or the protocol version,
+ * opening fails with that donor's error. The state file then stays unchanged, so that the caller can try again.
+ * With a backup, an adopted store also opens if all donors are lost and none holds slabs of it, because its pages
+ * are on the backup.
  */
 int far_open(const struct far_config *config, struct store **ret_store);
 
-/* Closes like store_close(), but keeps the leases for a process that adopts the state file. @store must come from
-   far_open() with a state file. */
+/* Closes the store, but does not release its leases, so that another process can adopt the state file. @store must
+   come from far_open() with a state file. */
 void far_leave(struct store *store);
 
-/* The last known figures of one donor, for `farpage donors` and placement. */
 struct far_donor_info {
 	const char *uri;                              /* as configured; owned by the store */
-	char via[FAR_URI_MAX];                        /* the address in use: rdma:// or tcp:// in place of auto:// */
-	char failure_domain[FAR_FAILURE_DOMAIN_SIZE]; /* its failure domain, or "" for one of its own */
+	char via[FAR_URI_MAX];                        /* the address in use: rdma:// or tcp:// instead of auto:// */
+	char failure_domain[FAR_FAILURE_DOMAIN_SIZE]; /* the donor's failure domain, or "" for none */
 	int status;                                   /* 0 if connected or waited for, or -errno if lost */
-	bool away;                                    /* out of reach, and waited for */
+	bool away;                                    /* the donor is out of reach and waited for */
 	uint64_t donated, leased, slab_bytes;         /* in bytes, for all clients together */
 	uint32_t state;                               /* enum wire_state (wire.h); set only by far_query() */
-	uint32_t clients;     /* far_donors() counts this store; far_query() omits its own session */
+	uint32_t clients;     /* far_donors() counts this store; far_query() does not count its own session */
 	uint64_t leased_here; /* bytes that this store leases */
 };
-/* Writes up to @max donors to @donors. Returns how many donors there are, without those that were let go. Any thread.
-   @store came from far_open(). */
+/* Writes up to @max donors to @donors, without donors that were removed. Returns how many there are. @store came
+   from far_open(). Any thread. */
 unsigned far_donors(const struct store *store, struct far_donor_info *donors, unsigned max);
 
-/* Asks one donor for its figures, in a session of its own, within fabric.connect_ms. ret_donor->uri is @uri. Errors are
-   those of far_open(), and are logged in the same way. */
+/* Asks one donor for its figures, in a separate session, within fabric.connect_ms. ret_donor->uri is @uri. Returns
+   and logs errors like far_open(). */
 int far_query(const struct far_config *config, const char *uri, struct far_donor_info *ret_donor);
 
 #endif

@@ -64,11 +64,11 @@ void mailbox_rebuild_is_awake(struct mailbox *mailbox)
 	eventfd_read(mailbox->rebuild_wake, &value);
 }
 
-/* --- Donors that broke off, or are waited for ------------------------------------------------------------------------ */
+/* --- Donors: breaks and waits ---------------------------------------------------------------------------------- */
 
 void mailbox_put_break(struct mailbox *mailbox, unsigned donor, uint32_t round, int status)
 {
-	/* The numerically greatest mark is kept, so a newer round wins over an older one. */
+	/* The round is in the high bits, so the greatest mark is that of the newest round. */
 	uint64_t mark = (uint64_t)round << 32 | (uint16_t)-status;
 	uint64_t before = atomic_load(&mailbox->donors[donor].broke);
 

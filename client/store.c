@@ -1,7 +1,6 @@
 /*
- * store: the calls of client/store.h. Each passes to the store's own table of operations.
- *
- * The asserts here catch wrong calls, for all stores. There is no state. Any thread may call.
+ * store: the calls of client/store.h, which go to the store's own table of operations. The asserts catch wrong
+ * calls, for all stores alike.
  */
 #include "client/store.h"
 

@@ -1,12 +1,13 @@
 /*
- * store_memory: a store whose pages are an array in local memory. It serves tests of code that uses a store.
+ * store_memory: a store whose pages are an array in local memory, for tests of code that uses a store.
  *
- * Theory of operation. One private mapping holds the pages. A bit for each page shows if it was written. A request is
- * carried out inside submit. Its completion waits in a ring until it is polled. Only the queue's own thread can make
- * completions, so only a submit after an arm writes to the queue's descriptor (an eventfd).
+ * Theory of operation. One private mapping holds the pages. A bit for each page shows if it was written.
+ * memory_submit() carries out a request at once, and puts its completion into a ring, where memory_poll() finds it.
+ * Completions are made only by the queue's own thread, so a sleeping queue can be woken only by a memory_submit()
+ * after memory_arm(). Only such a call writes to the queue's descriptor, an eventfd.
  *
- * Threads. One thread uses each queue. The bits are atomic. The store's contract forbids two accesses to one page at
- * the same time.
+ * Threads. One thread uses each queue. The bits are atomic, because several queues may write pages of one word. Two
+ * accesses to one page at the same time are forbidden by the store's contract.
  */
 #include "client/store.h"
 
@@ -61,7 +62,7 @@ static int memory_register(struct store *store, void *base, size_t length, struc
 	(void)store;
 	if (!length)
 		return -EINVAL;
-	*ret_buffer = base; /* nothing to remember, but the result must not be NULL */
+	*ret_buffer = base; /* there is nothing to register, but the result must not be NULL */
 	return 0;
 }
 
@@ -176,7 +177,7 @@ static void memory_discard(struct store *base, uint64_t page, uint64_t count)
 	struct memory_store *memory = (struct memory_store *)base;
 
 	for (uint64_t i = 0; i < count;) {
-		/* A huge store may have few written pages, so skips 64 pages at once. */
+		/* A huge store may have few written pages, so this skips 64 pages at once. */
 		bool none = (page + i) % 64 == 0 && count - i >= 64 && !atomic_load(&memory->written[(page + i) / 64]);
 
 		if (!none)
@@ -207,7 +208,7 @@ static void memory_stats(const struct store *base, struct store_stats *ret_stats
 	    .writes = memory->writes,
 	    .discards = memory->discards,
 	    .zero_reads = memory->zero_reads,
-	    /* The pages stand in for memory of donors, so they do not count as this machine's. */
+	    /* The array stands for memory on donors, so it does not count as memory of this machine. */
 	    .memory = (base->pages + 63) / 64 * sizeof(uint64_t),
 	};
 }

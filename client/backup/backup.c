@@ -16,11 +16,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The pause between two batches. Neighbouring pages gather in it, and the thread is not woken for each page. */
+/* The pause between two batches. Meanwhile, neighbouring pages may arrive, and the thread is not woken for each
+   page. */
 #define BATCH_PAUSE_NS UINT64_C(2000000)
 /* Each warning or error is logged at most once in this time. */
 #define TELL_NS UINT64_C(10000000000)
-/* After the disk has refused pages, no missed page is read back for this long. */
+/* After the disk has refused pages, missed pages are not read back for this long. */
 #define BAD_NS UINT64_C(1000000000)
 #define BACKUP_STACK (128u << 10)
 #define NS_PER_S UINT64_C(1000000000)
@@ -28,7 +29,7 @@
 /* The cookie of a read is its index in `reads`. The cookie of a write is its extent's index | COOKIE_WRITE. */
 #define COOKIE_WRITE (UINT64_C(1) << 32)
 
-/* In `order`: the page, then its place in the batch. */
+/* A word of `order`: the page, then its index in the batch. */
 #define ORDER_PAGE_SHIFT 10
 #define ORDER_PLACE_MASK ((1u << ORDER_PAGE_SHIFT) - 1)
 
@@ -47,8 +48,8 @@ static void backup_wake(struct backup *backup)
 void backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		/* Clears the page's missed bit before the page enters the ring. If the disk then refuses the page, the
-		   backup thread sets the bit again. */
+		/* Clears the page's missed bit before the page enters the ring, because the backup's thread may set
+		   it again as soon as the page is there. */
 		backup_ring_unmiss_all(&backup->ring, page + i, 1);
 		if (backup_ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE))
 			continue;
@@ -86,7 +87,7 @@ uint64_t backup_memory(const struct backup *backup)
 
 /* --- Logging ---------------------------------------------------------------------------------------------------- */
 
-/* Wakes the rebuild thread if pages are missed. Warns if pages found the ring full. */
+/* If pages are missed, wakes the rebuild thread. If pages have found the ring full, logs a warning. */
 static void backup_look_behind(struct backup *backup, uint64_t now)
 {
 	const char *path = backup->far->backup_path;
@@ -123,7 +124,7 @@ static void tell_error(struct backup *backup, const char *what, int64_t result, 
 					  : "pages that are not on it would be lost with their donors");
 }
 
-/* --- Requests of queues ------------------------------------------------------------------------------------------- */
+/* --- Requests of queues ---------------------------------------------------------------------------------------- */
 
 static void list_put(struct backup_list *list, struct backup_io *io)
 {
@@ -139,7 +140,7 @@ static void asked_take(struct backup *backup)
 {
 	struct backup_io *io = atomic_exchange(&backup->asked, NULL), *first = NULL, *next;
 
-	/* The stack has the newest on top. The lists begin with the oldest. */
+	/* The newest request is on top of the stack, but the lists begin with the oldest. */
 	for (; io; io = next) {
 		next = io->next;
 		io->next = first;
@@ -153,7 +154,8 @@ static void asked_take(struct backup *backup)
 
 /* --- Reads -------------------------------------------------------------------------------------------------------- */
 
-/* Returns true if @data is as the last write of the page left it. If pages are sealed, @data is the sealed page. */
+/* Returns true if @data has the contents of the last write of the page. If pages are sealed, @data is the sealed
+   page. */
 static bool page_is_right(const struct backup *backup, uint64_t page, const uint8_t *data)
 {
 	const struct integrity *integrity = &backup->far->integrity;
@@ -163,7 +165,7 @@ static bool page_is_right(const struct backup *backup, uint64_t page, const uint
 	return integrity_check(integrity, page, data);
 }
 
-/* Copies the page's last contents from the ring. Returns false if the ring does not have them. */
+/* Copies the page's last contents from the ring to @data. Returns false if they are not in the ring. */
 static bool ring_read(struct backup *backup, uint64_t page, uint8_t *data)
 {
 	uint64_t below = backup_ring_count(&backup->ring);
@@ -231,9 +233,9 @@ static void read_done(struct backup *backup, unsigned index, int64_t result, uin
 	io_answer(read, status);
 }
 
-/* --- Writes that no donor has room for ---------------------------------------------------------------------------- */
+/* --- Writes to the backup alone -------------------------------------------------------------------------------- */
 
-/* Puts writes into the ring, in the order they were asked for, while there is room. */
+/* Puts the pages of writes into the ring, in the order of the requests, as long as there is room. */
 static void writes_put(struct backup *backup)
 {
 	for (struct backup_io *io = backup->writes.first; io; io = io->next) {
@@ -251,7 +253,7 @@ static void writes_put(struct backup *backup)
 	}
 }
 
-/* The disk has refused pages of the current batch. Sets the status of the writes to which these pages may belong. */
+/* The disk has refused these pages of the current batch. Sets the status of all writes to which they may belong. */
 static void writes_fail(const struct backup *backup, uint64_t first, uint32_t count)
 {
 	uint64_t end = backup_ring_taken_count(&backup->ring) + backup->batch;
@@ -261,7 +263,7 @@ static void writes_fail(const struct backup *backup, uint64_t first, uint32_t co
 			io->status = -EIO;
 }
 
-/* Answers the writes whose pages have all left the ring. Their pages are on the disk, or were refused. */
+/* Answers the writes whose pages have all left the ring, to the disk or because the disk has refused them. */
 static void writes_answer(struct backup *backup)
 {
 	uint64_t taken = backup_ring_taken_count(&backup->ring);
@@ -275,7 +277,7 @@ static void writes_answer(struct backup *backup)
 
 /* --- Batches ---------------------------------------------------------------------------------------------------- */
 
-/* Shell sort: it needs no memory, and it is fast if most of the array is in order. */
+/* Shell sort, which needs no memory and is fast if most of the array is in order already. */
 static void order_sort(uint64_t *order, unsigned count)
 {
 	static const unsigned gaps[] = {301, 132, 57, 23, 10, 4, 1};
@@ -297,7 +299,7 @@ static uint64_t order_page(const struct backup *backup, unsigned index)
 	return backup->order[index] >> ORDER_PAGE_SHIFT;
 }
 
-/* Begins a batch: fills `order` with the newest copy of each page, sorted by page. Returns the number of pages. */
+/* Begins a batch: stores the newest copy of each page in `order`, sorted by page. Returns the number of pages. */
 static unsigned batch_order(struct backup *backup)
 {
 	unsigned count = 0, kept = 0;
@@ -307,7 +309,8 @@ static unsigned batch_order(struct backup *backup)
 
 		if (!place)
 			break;
-		/* The page was written since it was read back, and that write may have been missed. */
+		/* This copy was read from donors, and the page was written again since. The ring may lack the newer
+		   copy, so the page counts as missed again. */
 		if (place->again &&
 		    !page_is_right(backup, place->page, backup_ring_bytes(&backup->ring, backup->batch))) {
 			backup_ring_miss(&backup->ring, place->page);
@@ -330,7 +333,7 @@ static void batch_end(struct backup *backup, uint64_t now)
 	backup_look_behind(backup, now);
 }
 
-/* Submits as many extents of the batch as the disk takes. */
+/* Starts as many operations of the batch as may be in flight. */
 static void batch_go_on(struct backup *backup)
 {
 	while (backup->begun < backup->extents && backup->in_flight < DISK_DEPTH - BACKUP_READS) {
@@ -346,7 +349,7 @@ static void batch_begin(struct backup *backup, uint64_t now)
 {
 	unsigned count = batch_order(backup);
 
-	/* After a full batch, the ring may already hold more. */
+	/* After a full batch, does not pause, because the ring may have more. */
 	backup->due = backup->batch == BACKUP_BATCH ? now : now + BATCH_PAUSE_NS;
 	backup->extents = backup->begun = backup->done = 0;
 	for (unsigned i = 0, run; i < count; i += run) {
@@ -416,7 +419,7 @@ uint64_t backup_step(struct backup *backup, uint64_t now)
 	asked_take(backup);
 	reads_begin(backup);
 	writes_put(backup);
-	/* A write that a queue waits for is not delayed by the pause. */
+	/* If a queue waits for a write, the batch begins without the pause. */
 	first = backup->writes.first;
 	if (!backup->batch && goes_on && (now >= backup->due || (first && first->until)) &&
 	    backup_ring_at(&backup->ring, 0))
@@ -426,13 +429,13 @@ uint64_t backup_step(struct backup *backup, uint64_t now)
 		return now + BATCH_PAUSE_NS;
 	if (backup_is_over(backup))
 		return now;
-	/* During a batch the thread waits for the disk. Then it pauses until `due`, then sleeps until it is woken. */
+	/* During a batch, waits for the disk. After it, pauses until `due`, or sleeps until it is woken. */
 	return backup->batch || now >= backup->due ? UINT64_MAX : backup->due;
 }
 
-/* --- The backup's thread ----------------------------------------------------------------------------------------- */
+/* --- The backup's thread --------------------------------------------------------------------------------------- */
 
-/* Waits until there is something to do, at most @ns (UINT64_MAX for no limit). */
+/* Waits for an event, but at most @ns. UINT64_MAX means no limit. */
 static void backup_wait(struct backup *backup, uint64_t ns)
 {
 	struct pollfd fds[] = {{.fd = backup->wake, .events = POLLIN},
@@ -440,8 +443,9 @@ static void backup_wait(struct backup *backup, uint64_t ns)
 	struct timespec timeout = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
 	eventfd_t value;
 
-	/* A page that is put in during a batch, or in the pause after one, need not wake the thread. `asleep` is stored
-	   before the ring is looked at. */
+	/* During a batch, or in the pause after it, a page that is put into the ring need not wake the thread,
+	   because the thread looks again anyway. Before a sleep without limit, `asleep` is set before the last look
+	   at the ring, so that no page is overlooked. */
 	atomic_store(&backup->asleep, ns == UINT64_MAX && !backup->batch);
 	if (!backup->asleep || !backup_ring_at(&backup->ring, 0))
 		ppoll(fds, 2, ns == UINT64_MAX ? NULL : &timeout, NULL);
@@ -488,7 +492,8 @@ void backup_stop(struct backup *backup)
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
 
-/* Marks all live pages as missed, so that they are copied anew. The ring of the earlier process is gone. */
+/* Marks all live pages as missed, so that they are copied again, because the ring of the earlier process is
+   gone. */
 static void backup_miss_all(struct backup *backup)
 {
 	struct far *far = backup->far;
@@ -501,7 +506,7 @@ static void backup_miss_all(struct backup *backup)
 	}
 }
 
-/* Returns how many bytes of the store can be in use at once. */
+/* Returns how many bytes of the store can be in use at once, because donors lend no more. */
 static uint64_t backup_room(const struct far *far)
 {
 	uint64_t bytes = 0, all = far->integrity.pages * STORE_PAGE;

@@ -26,10 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The mark behind a file's pages: this text, then the id of the machine's boot. */
+/* The mark after a file's pages: this text, then the id of the machine's boot. */
 #define DISK_MARK "farpage backup 1\n"
 #define DISK_MARK_SIZE 64
-/* How long the successor of a killed process waits for the writes in flight of that process, and how often it looks. */
+/* How long an adopting process waits for the last writes of a killed process, and how often it looks. */
 #define HELD_NS UINT64_C(30000000000)
 #define HELD_LOOK_NS UINT64_C(10000000)
 
@@ -41,9 +41,10 @@ struct backup_disk {
 	struct io_uring ring;
 };
 
-/* --- What the path names ---------------------------------------------------------------------------------------- */
+/* --- Checks for both kinds ------------------------------------------------------------------------------------- */
 
-/* Returns true if @device is a ublk device, which counts as far memory. @device is the backup, or holds its file. */
+/* Returns true if @device, which is the backup or has its file, is a ublk device. A ublk device counts as far
+   memory. */
 static bool device_is_far(dev_t device)
 {
 	char path[64], target[256];
@@ -73,9 +74,9 @@ static int cannot(const struct backup_disk *disk, const char *what)
 	return error;
 }
 
-/* With @adopt, waits HELD_LOOK_NS for a disk that is in use. Writes of a killed process keep its file open, and locked,
-   until the kernel has completed them. *@since is when the wait began, or 0. Returns false without @adopt, or once
-   HELD_NS are over. */
+/* Called if the disk is in use. After a process was killed, its file stays open and locked until the kernel has
+   completed its writes. So if @adopt is true, waits HELD_LOOK_NS and returns true. *@since is when the wait began,
+   or 0. Returns false if @adopt is false, or after HELD_NS. */
 static bool held_for_now(const struct backup_disk *disk, bool adopt, uint64_t *since)
 {
 	const struct timespec look = {.tv_nsec = HELD_LOOK_NS};
@@ -138,9 +139,8 @@ static int device_open(struct backup_disk *disk, uint64_t bytes, bool adopt)
 	return error < 0 ? error : device_check(disk, &status, bytes);
 }
 
-/* --- A file ------------------------------------------------------------------------------------------------------- */
+/* --- A file ---------------------------------------------------------------------------------------------------- */
 
-/* Writes DISK_MARK and the id of this boot. */
 static void mark_make(char mark[DISK_MARK_SIZE])
 {
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -154,9 +154,9 @@ static void mark_make(char mark[DISK_MARK_SIZE])
 	close(fd);
 }
 
-/* Returns 0 if the file may be used: it is empty or a backup. Otherwise returns -EEXIST after one logged line. A killed
-   process leaves a backup that is not locked. After a reboot such a backup is worthless. In the same boot it may still
-   be adopted, so without @adopt it is refused. */
+/* Returns 0 if the file may be used: it is empty, or a backup. Otherwise logs one line and returns -EEXIST. A
+   killed process leaves a backup that is not locked. After a reboot such a backup is worthless, because the store's
+   memory is gone. But in the same boot its store may still be adopted, so it is refused unless @adopt is true. */
 static int file_check(const struct backup_disk *disk, const struct stat *status, bool adopt)
 {
 	char mark[DISK_MARK_SIZE] = {0}, ours[DISK_MARK_SIZE];
@@ -174,7 +174,7 @@ static int file_check(const struct backup_disk *disk, const struct stat *status,
 	return 0;
 }
 
-/* Checks that the file system has @bytes free: as much as donors have room for. */
+/* Checks that the file system has @bytes free, which is as much as donors lend. */
 static int file_room(const struct backup_disk *disk, uint64_t bytes)
 {
 	char here[SIZE_TEXT_MAX], wanted[SIZE_TEXT_MAX];
@@ -197,7 +197,7 @@ static int file_room(const struct backup_disk *disk, uint64_t bytes)
 	return 0;
 }
 
-/* Empties the file, gives it its whole length and writes the mark behind its pages. */
+/* Empties the file, sets its length, and writes the mark after its pages. */
 static int file_lay_out(const struct backup_disk *disk, uint64_t length, uint64_t bytes)
 {
 	char mark[DISK_MARK_SIZE];
@@ -287,7 +287,7 @@ static int path_open(struct backup_disk *disk, uint64_t length, uint64_t bytes, 
 		return complain(disk, -EINVAL, "is neither a file nor a block device");
 	error = keep ? named_open(disk, length, bytes, adopt) : nameless_open(disk, length, bytes);
 	if (error < 0 && disk->fd >= 0 && keep && found < 0 && !disk->named)
-		unlink(disk->path); /* this call made it */
+		unlink(disk->path); /* this call has created it */
 	if (error == 0)
 		file_go_direct(disk);
 	return error;

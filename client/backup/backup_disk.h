@@ -1,21 +1,23 @@
 /*
  * backup_disk: the file or block device of a backup, read and written through io_uring.
  *
- * Theory of operation. Page N lies at byte N * STORE_PAGE. A file is made for the store. The file is sparse. Only its
- * owner may read or write it. It grows as pages are written, at most to the size of the store.
+ * Theory of operation. Page N is at byte N * STORE_PAGE. A file is made for the store, and only its owner may read
+ * or write it. It is sparse, so it grows as pages are written, at most to the size of the store.
  *
- * If no other process may adopt the store, the file has no name, except for a moment as PATH.XXXXXX. So no file remains
- * after this process, even if it is killed. Several stores may then have the same path.
+ * If no other process may adopt the store, the file has no name, except for a moment as PATH.XXXXXX. So no file is
+ * left when the process ends, even if it is killed, and several stores may use the same path.
  *
- * Otherwise the file keeps its name until the store is closed. A mark on one more page, behind the store's pages,
- * identifies a file that a process has left behind. A file of that name without this mark is never touched.
+ * If another process may adopt the store, the file keeps its name until the store is closed. One more page after
+ * the store's pages carries a mark, by which a file that a killed process has left is recognized. A file of that
+ * name without the mark is never changed.
  *
  * A block device is opened exclusively, and its contents are overwritten.
  *
- * I/O bypasses the page cache (O_DIRECT) if the file system allows it, because writing pages out must not need memory.
+ * I/O bypasses the page cache (O_DIRECT) if the file system allows it, because writing pages out must not need
+ * memory.
  *
- * Threads: the backup's. Another thread opens the disk before the backup's thread starts. The simulator and tests
- * replace this file with disks of their own.
+ * Threads: the backup's thread. Another thread opens the disk before that thread starts. The simulator and tests
+ * replace this file by disks of their own.
  */
 #ifndef CLIENT_BACKUP_DISK_H
 #define CLIENT_BACKUP_DISK_H
@@ -24,9 +26,9 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* Operations in flight, reads and writes together. */
+/* The most operations in flight, reads and writes together. */
 #define DISK_DEPTH 256u
-/* Pieces of memory in one operation. */
+/* The most pieces of memory in one operation. */
 #define DISK_PIECES 64u
 
 struct backup_disk;
@@ -37,30 +39,31 @@ struct backup_disk_done {
 };
 
 /*
- * Opens the backup for a store of @pages pages, of which at most @bytes bytes are in use at once. With @keep, the file
- * keeps its name, so that another process can adopt the store. With @adopt, an ended process has left the file, and the
- * call waits for that process' last writes. Returns 0, or an error after one logged line:
+ * Opens the backup for a store of @pages pages, of which at most @bytes bytes are in use at once. If @keep is true,
+ * the file keeps its name, so that another process can adopt the store. If @adopt is true, an ended process has
+ * left the file, and the call waits for the last writes of that process. Returns 0, or an error after one logged
+ * line:
  *
  * - -EEXIST: @path is no backup, or is the backup of a killed store of this boot, which may still be adopted
  * - -EBUSY: another store, a mount or the like uses @path
  * - -ENOSPC: the device, or the file system's free space, is too small
- * - -EINVAL: @path is neither a file nor a block device, or lies on far memory itself
+ * - -EINVAL: @path is neither a file nor a block device, or is on far memory itself
  * - any other error of open or io_uring
  */
 int backup_disk_open(const char *path, uint64_t pages, uint64_t bytes, bool keep, bool adopt,
 		     struct backup_disk **ret_disk);
-/* Opens the backup as for a new store that no other process adopts, and closes it. Returns the same as
+/* Opens the backup like that of a new store that no other process adopts, and closes it. Returns the same values as
    backup_disk_open(). */
 int backup_disk_check(const char *path, uint64_t bytes);
-/* Closes the disk. No operation may be in flight. With @keep, the file stays for another process. Otherwise it is
-   removed. Takes NULL. */
+/* Closes the disk. No operation may be in flight. If @keep is true, the file stays for another process, and
+   otherwise it is removed. NULL is allowed. */
 void backup_disk_close(struct backup_disk *disk, bool keep);
-/* Returns a descriptor that is readable when an operation may have been completed. */
+/* Returns a descriptor that is readable when an operation may have completed. */
 int backup_disk_fd(const struct backup_disk *disk);
 
-/* Prepare an operation that begins at @page. The caller keeps its memory and @pieces in place until the operation is
-   complete. At most DISK_DEPTH operations may be in flight. backup_disk_submit() starts the prepared operations, and
-   returns 0 or -errno. */
+/* Prepare an operation that begins at @page. Its memory, and @pieces, must stay valid until it completes. At most
+   DISK_DEPTH operations may be in flight. backup_disk_submit() starts the prepared operations, and returns 0 or
+   -errno. */
 void backup_disk_write(struct backup_disk *disk, uint64_t page, const struct iovec *pieces, unsigned count,
 		       uint64_t cookie);
 void backup_disk_read(struct backup_disk *disk, uint64_t page, void *data, uint32_t pages, uint64_t cookie);

@@ -17,7 +17,7 @@ static uint64_t missed_words(const struct backup_ring *ring)
 	return (ring->pages + 63) / 64;
 }
 
-/* Returns the bytes of the copies, the places and the bits, which lie in this order. */
+/* Returns the size of the copies, the places and the bits, which follow each other in memory. */
 static uint64_t ring_bytes(const struct backup_ring *ring)
 {
 	return ring->room * (STORE_PAGE + sizeof *ring->places) + missed_words(ring) * sizeof *ring->missed;
@@ -80,8 +80,8 @@ static bool ring_put(struct backup_ring *ring, uint64_t page, const void *data, 
 	place->page = page;
 	place->again = again;
 	memcpy(ring->bytes + place_of(ring, tail) * STORE_PAGE, data, STORE_PAGE);
-	/* The store is sequentially consistent, because the thread that takes out loads this before it sleeps
-	   (backup.c). */
+	/* Sequentially consistent, because the thread that takes out sets `asleep` and then loads this, before it
+	   sleeps (backup.c). */
 	atomic_store(&place->sequence, tail + 1);
 	return true;
 }
@@ -96,8 +96,8 @@ void backup_ring_put_again(struct backup_ring *ring, uint64_t page, const void *
 	_Atomic uint64_t *word = &ring->missed[page / 64];
 	uint64_t bit = UINT64_C(1) << page % 64;
 
-	/* Clears the bit first: a write that is missed from now on sets it again. The page stays counted until it is in
-	   the ring. */
+	/* Clears the bit before the page enters the ring, so that a write that is missed from now on sets it again.
+	   Until the page is in the ring, missed_count still counts it. */
 	if (!(atomic_fetch_and(word, ~bit) & bit))
 		return;
 	if (ring_put(ring, page, data, true) || atomic_fetch_or(word, bit) & bit)
@@ -108,7 +108,8 @@ void backup_ring_miss(struct backup_ring *ring, uint64_t page)
 {
 	uint64_t bit = UINT64_C(1) << page % 64;
 
-	/* Counts the page first: for a moment the count may be too high, but never too low. */
+	/* Counts the page before its bit is set. So the count may be too high for a moment, but is never too
+	   low. */
 	atomic_fetch_add(&ring->missed_count, 1);
 	if (atomic_fetch_or(&ring->missed[page / 64], bit) & bit)
 		atomic_fetch_sub(&ring->missed_count, 1);
@@ -145,7 +146,7 @@ uint64_t backup_ring_next_missed(const struct backup_ring *ring, uint64_t page)
 
 uint64_t backup_ring_count(const struct backup_ring *ring)
 {
-	/* The head is loaded first. It never overtakes the tail. */
+	/* Loads the head first, because it never overtakes the tail. */
 	uint64_t head = atomic_load(&ring->head);
 
 	return atomic_load(&ring->tail) - head;

@@ -24,7 +24,6 @@ uint64_t claims_count(const struct chunk_table *table, unsigned donor)
 	return count;
 }
 
-/* Moves on to the next slot on the donor, or to the end. */
 static void claims_seek(struct claims *claims)
 {
 	uint64_t slab;
@@ -42,7 +41,7 @@ void claims_begin(struct claims *claims, struct chunk_table *table, unsigned don
 
 bool claims_next(struct claims *claims, uint32_t *ret_request, uint64_t *ret_slab)
 {
-	claims_seek(claims); /* the donor may have taken the slab meanwhile */
+	claims_seek(claims); /* the donor may have taken the slab of this slot meanwhile */
 	if (claims->under_way == CLAIMS_WINDOW || !claim_is_ours(claims->table, claims->donor, claims->next, ret_slab))
 		return false;
 	*ret_request = (uint32_t)claims->next++;

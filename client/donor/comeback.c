@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 
-/* The states that may follow each state, one bit each. */
 static const uint8_t transitions[] = {
     [COMEBACK_UP] = 1 << COMEBACK_AWAY | 1 << COMEBACK_LOST,
     [COMEBACK_AWAY] = 1 << COMEBACK_TRYING | 1 << COMEBACK_LOST,
@@ -36,7 +35,7 @@ void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t se
 	comeback->met = false;
 }
 
-/* Makes the donor AWAY. It is tried every second, as a donor that holds nothing. */
+/* Makes the donor AWAY, to be tried every second as one that holds nothing. */
 static void anew_begin(struct comeback *comeback, uint64_t now)
 {
 	comeback->state = COMEBACK_AWAY;
@@ -87,10 +86,9 @@ static bool status_is_final(int status)
 	       status == -EINVAL;
 }
 
-/* Returns true if the reason why a connection ended, or was not made, may soon pass. If this machine lacks something
-   (memory, descriptors, a device that is set up again), pages that are safe on the donor must not be given up. If one
-   connection was at fault (a device that lost count, a slab that is not ours any more), the next handshake and the
-   claims will show it. */
+/* Returns true if the reason for which a connection ended or was not made may soon pass. If this machine lacks
+   something (memory, descriptors, a device that is being reset), pages that are safe on the donor must not be given
+   up. If only one connection of an UP donor was at fault, the next handshake and the claims will show this. */
 static bool status_may_pass(const struct comeback *comeback, int status)
 {
 	if (is_up(comeback))
@@ -98,23 +96,22 @@ static bool status_may_pass(const struct comeback *comeback, int status)
 	return status == -ECONNREFUSED ? !comeback->reset : !status_is_final(status);
 }
 
-/* Returns true if an attacker on the path may have made up the refusal, or changed what the donor said. If a donor has
-   welcomed us before, its refusal therefore counts only when patience is over. A refusal that came while the donor was
-   UP, or in its welcome (-EINVAL), carries a MAC and counts at once. */
+/* Returns true if an attacker on the network may have made up the refusal. So if a donor has welcomed us before,
+   its refusal counts only when patience is over. But a refusal while the donor is UP, or a welcome of no use
+   (-EINVAL), carries a MAC, so it counts at once. */
 static bool refusal_may_pass(const struct comeback *comeback, int status)
 {
 	return comeback->met && !is_up(comeback) && status != -EINVAL;
 }
 
-/* Other statuses mean that this machine lacks something. */
 bool comeback_is_out_of_reach(int status)
 {
 	return status == -ETIMEDOUT || status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
 	       status == -ERESTART || status == -EHOSTUNREACH || status == -ENETUNREACH;
 }
 
-/* Begins a pause. The first pause is the shortest, and each try doubles it, up to the longest. Chance takes off up to
-   half. */
+/* Starts the pause before the next try. It doubles with each try, between the shortest and the longest pause, and a
+   random part of up to half of it is left out. */
 static void pause_begin(struct comeback *comeback, uint64_t now)
 {
 	uint64_t pause = COMEBACK_PAUSE_MIN_NS;
@@ -145,7 +142,7 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 	if (state == COMEBACK_UP) {
 		comeback->since = now;
 		comeback->end_at = now + comeback->patience_ns;
-		/* If this machine cannot connect to a donor that is up, the pauses go on growing. */
+		/* If this machine is at fault, the pauses keep growing, although the donor was UP in between. */
 		if (comeback_is_out_of_reach(status))
 			comeback->tries = 0;
 		comeback->unknown = false;
@@ -166,10 +163,10 @@ enum comeback_step comeback_welcomed(struct comeback *comeback, uint64_t incarna
 	bool same = incarnation == comeback->incarnation;
 
 	assert(comeback->state == COMEBACK_TRYING);
-	/* If we held no slab there, none is lost. */
+	/* A restarted donor has lost nothing of ours if we held no slab on it. */
 	if (held && !same)
 		return comeback_lose(comeback, COMEBACK_RESTARTED, -ECONNRESET);
-	/* The donor may have taken some slabs back. The claims show which. */
+	/* If the donor holds some slabs, the claims show which. */
 	if (held && !slabs)
 		return comeback_lose(comeback, COMEBACK_FORGOTTEN, -ECONNRESET);
 	comeback->incarnation = incarnation;

@@ -18,20 +18,20 @@
 #include <unistd.h>
 
 #define CONTROL_STACK (256u << 10)
-/* The longest sleep while a donor is away. When this process is paused, the time up to the planned wake-up counts as
-   waiting for that donor (patience.h). So the sleep must be short. */
+/* The longest sleep while a donor is away. If this process is paused during a sleep, the time up to the planned end
+   of the sleep counts as waiting for that donor (patience.h), so the sleep must be short. */
 #define MISSED_SLEEP_NS UINT64_C(50000000)
 #define CONTROL_EVENTS 16u
 #define CONTROL_DEPTH 16u /* the thread posts neither reads nor writes */
-/* An unused slab stays leased this long, because a program that frees memory often allocates again soon. */
+/* An empty chunk keeps its slabs for this long, because a program that frees memory often allocates again soon. */
 #define CONTROL_IDLE_MS 500u
-/* The pause between two searches for a donor with room for a missing replica. */
+/* The pause before donors are asked again for a missing replica, after none had a free slab. */
 #define CONTROL_PAUSE_MS 1000u
 #define NS_PER_MS UINT64_C(1000000)
 
 /* --- Opening ------------------------------------------------------------------------------------------------- */
 
-/* Checks that all donors lend slabs of one size: a chunk's replicas may lie on any of them. */
+/* Checks that all donors lend slabs of the same size, because a chunk's replicas may be on any of them. */
 static int open_check_slabs(const struct far *far, const struct far_donor *first)
 {
 	uint64_t bytes = first->slab_bytes;
@@ -54,7 +54,7 @@ static int open_check_slabs(const struct far *far, const struct far_donor *first
 	return 0;
 }
 
-/* Checks that there are enough failure domains, because two replicas are never kept in one. */
+/* Checks that there are enough failure domains, because no two replicas of a chunk may be in the same one. */
 static int open_check_failure_domains(const struct far *far)
 {
 	const char *uris[FAR_DONORS_MAX];
@@ -89,7 +89,7 @@ static int open_leases(struct far *far, uint64_t slab_bytes)
 	return leases_recalls_open(&far->leases);
 }
 
-/* Creates the tables in the state file, and notes the incarnation of each donor that has answered. */
+/* Creates the tables in the state file, and stores the incarnation of each donor that has answered. */
 static int open_state(struct far *far, uint64_t pages, uint64_t chunk_pages)
 {
 	const char *uris[FAR_DONORS_MAX];
@@ -122,7 +122,7 @@ static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
 	return error;
 }
 
-/* Returns how many bytes fit on the donors. Each byte counts once, with all its replicas. */
+/* Returns how many bytes of pages fit on the donors with all replicas. Each page counts once. */
 static uint64_t open_room(const struct far *far, uint64_t slab_bytes)
 {
 	struct failure_domains_share shares[FAR_DONORS_MAX];
@@ -183,7 +183,7 @@ static uint64_t control_due(const struct far *far)
 	return due;
 }
 
-/* Tells donors the access rates of their slabs that have changed. */
+/* Reports to donors the access rates of their slabs that have changed (warmth.h). */
 static void control_tell_warmth(struct far *far, uint64_t now)
 {
 	uint64_t up = 0, told;
@@ -195,7 +195,6 @@ static void control_tell_warmth(struct far *far, uint64_t now)
 		session_tell(&far->donors[__builtin_ctzll(told)].session, &far->warmth.messages[__builtin_ctzll(told)]);
 }
 
-/* Waits for the next event and handles it. */
 static void control_step(struct far *far)
 {
 	struct fabric_event events[CONTROL_EVENTS];
@@ -206,7 +205,8 @@ static void control_step(struct far *far)
 
 	patience_wake(&far->patience, clock_now());
 	now = far_now(far);
-	/* Reports finished copies first: they may save the pages of a donor that is found lost below. */
+	/* Handles finished copies before the events, because such a copy may save the pages of a donor that is
+	   found lost below. */
 	if (far->open)
 		rebuild_collect(far, now);
 	for (int i = 0; i < count; i++) {
@@ -234,7 +234,6 @@ static void control_step(struct far *far)
 	control_tell_warmth(far, now);
 }
 
-/* Opens a new store. */
 static int control_begin(struct far *far)
 {
 	int error;
@@ -248,7 +247,7 @@ static int control_begin(struct far *far)
 	return error;
 }
 
-/* Opens the store that another process has left. */
+/* Adopts the store that an ended process has left. */
 static int control_adopt(struct far *far)
 {
 	uint64_t lost = 0;
@@ -261,7 +260,7 @@ static int control_adopt(struct far *far)
 	error = open_leases(far, far->table.pages * STORE_PAGE);
 	if (error < 0)
 		return error;
-	/* From now on, this is a store whose donors are all away. */
+	/* From now on, this is an open store whose donors are all away. */
 	far->open = far->adopting = true;
 	donors_adopt(far, far_now(far));
 	while ((error = donors_adopt_outcome(far)) == 1)
@@ -271,7 +270,7 @@ static int control_adopt(struct far *far)
 		return error;
 	donors_adopted(far, far_now(far));
 	donors_list_read_again(far->list);
-	/* Lists idle chunks, so that their slabs go back in time. */
+	/* Finds chunks that are empty, so that their slabs are released. */
 	leases_scan(&far->leases, far_now(far));
 	donors_carry_out(far, far_now(far));
 	return 0;

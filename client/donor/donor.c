@@ -6,14 +6,13 @@
 #include <errno.h>
 #include <string.h>
 
-/* The number of heartbeats after which a silent donor is lost. */
+/* After this many heartbeats of silence, the session is LOST. */
 #define DONOR_SILENCE 4
-/* The limits of a donor's heartbeat. A shorter one would keep both sides awake. With a longer one a dead donor goes
-   unnoticed. */
+/* The limits for a donor's heartbeat. A shorter one would wake both sides too often. With a longer one, the death
+   of a donor would be noticed too late. */
 #define HEARTBEAT_MIN_MS 50u
 #define HEARTBEAT_MAX_MS 60000u
 
-/* The states that may follow each state, one bit each. */
 static const uint8_t transitions[] = {
     [DONOR_CONNECTING] = 1 << DONOR_GREETED | 1 << DONOR_LOST,
     [DONOR_GREETED] = 1 << DONOR_PROVING | 1 << DONOR_LOST,
@@ -88,7 +87,7 @@ static void donor_challenged(struct donor *donor, const struct wire_message *mes
 {
 	bool has_key = donor->config.key != NULL;
 
-	/* Refuses here, before the donor does: neither side needs to see a wrong proof. */
+	/* If only one side has a key, refuses at once, so that neither side sees a proof that cannot be right. */
 	if (message->challenge.needs_key && !has_key) {
 		donor_refused(donor, WIRE_REASON_KEY_NEEDED, 0, answer);
 		return;
@@ -215,7 +214,7 @@ static void donor_ready_received(struct donor *donor, const struct wire_message 
 	}
 }
 
-/* Returns true for messages that a donor without our key can send. */
+/* Returns true for the messages with which a donor that lacks our key may refuse us. */
 static bool refuses_key(const struct wire_message *message)
 {
 	return message->type == WIRE_REFUSED &&
@@ -223,8 +222,8 @@ static bool refuses_key(const struct wire_message *message)
 		message->refused.reason == WIRE_REASON_KEY_UNKNOWN);
 }
 
-/* Decodes a message. Returns true if it is the next message of the donor. During PROVING, a donor without our key may
-   refuse without a valid MAC. A WELCOME whose MAC is wrong comes from a donor with another key. */
+/* Decodes a message. Returns true if it is valid and is the next one. During PROVING, a donor that lacks our key
+   may refuse without a valid MAC, and a WELCOME with a wrong MAC means that the donor has another key. */
 static bool message_take(struct donor *donor, const void *bytes, size_t size, struct wire_message *message)
 {
 	int length;

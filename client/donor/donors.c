@@ -16,21 +16,21 @@
 #include <string.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-/* Deadline of the first try to reach a donor again, in ms. Each further try may take this much longer, up to the
-   configured deadline. If the first packet of a connect is lost, the kernel repeats it after a second at the
-   earliest. */
+/* The deadline of the first try to reach a donor again, in ms. Each further try gets this much more, up to the
+   configured deadline. It is not shorter, because the kernel sends the first packet of a connect again only after a
+   second. */
 #define DONORS_TRY_MS 1000u
-/* Donors must keep our leases longer than we try to reach them. They must also keep them while this process is stopped
-   for a while by its user, a debugger or a migration. */
+/* Donors must keep our leases for longer than we try to reach them, and also while this process is stopped for a
+   while by its user, a debugger or a migration. */
 #define DONORS_GRACE_MORE_MS 1000u
 #define DONORS_STOPPED_MS 600000u
-/* How long leases outlive a connection that ended without a SUSPEND. In that case this process has ended, or the
+/* How long donors keep leases after a connection ended without a SUSPEND. Then this process has ended, or the
    connection was reset and a try follows at once. */
 #define DONORS_CLOSED_MS 2000u
-/* The default of how long leases wait for the process that adopts a store. Somebody has to start that process. */
+/* How long donors keep leases for a process that adopts the store, by default. Somebody must start that process. */
 #define DONORS_ADOPT_MS 60000u
 
-/* --- Going and coming ------------------------------------------------------------------------------------------- */
+/* --- Donors that go away and return ---------------------------------------------------------------------------- */
 
 static void queues_wake(struct far *far, bool all)
 {
@@ -51,7 +51,7 @@ void donors_round_end(struct far *far, struct far_donor *donor)
 	queues_wake(far, true);
 }
 
-/* Starts a new round. Later connections belong to this round, and prove that they know this session's key. */
+/* Begins a new round. Connections of this round prove that they know the key of the current session. */
 static void round_begin(struct far *far, struct far_donor *donor)
 {
 	pthread_mutex_lock(&far->attach);
@@ -115,8 +115,8 @@ void donors_incarnation_keep(struct far *far, unsigned index, uint64_t incarnati
 		atomic_store(&state_header(far->state)->incarnations[index], incarnation);
 }
 
-/* The donor has been reached for the first time. Remembers the way (RDMA or TCP). Logs if the donor will not keep
-   leases as long as wished. */
+/* Called when the donor was reached for the first time. Stores the address that worked (RDMA or TCP). Logs a line
+   if the donor will not keep leases as long as needed. */
 static void first_reached(struct far *far, struct far_donor *donor)
 {
 	donors_tell_grace(far, donor);
@@ -138,7 +138,8 @@ static void donor_return(struct far *far, unsigned index, uint64_t now)
 	donor->adopted = donor->added = false;
 	donors_incarnation_keep(far, index, donor->comeback.incarnation);
 	donor_heard(donor);
-	/* Not claims.held: the donor may have taken back some of those slabs since. */
+	/* Does not use claims.held, because the donor may have taken some of these slabs since it confirmed
+	   them. */
 	leases_donor_back(&far->leases, index, claims_count(&far->table, index), donors_free_bytes(donor), now);
 	round_begin(far, donor);
 }
@@ -154,7 +155,7 @@ void donors_lose_donor(struct far *far, unsigned index, uint64_t now)
 	donors_round_end(far, donor);
 	log_info("donor %s is lost, and %" PRIu64 " pages with it", donor->uri, lost);
 	donors_tell_kept(far, kept);
-	/* Suppresses the warning that the donor is away. No slot names this donor any more, so no request waits for it. */
+	/* Suppresses the warning that the donor is away: no slot names it any more, so no request waits for it. */
 	donor->told = true;
 	comeback_anew(&donor->comeback, now);
 }
@@ -163,14 +164,14 @@ static void donor_bury(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
 
-	/* Logged before any request fails because of this donor: the program may not survive that failure. */
+	/* Logs this before any request fails, because the program may not survive the failure. */
 	donors_tell_lost(far, donor);
-	/* Recorded before any write completes without this donor. A process that adopts the store must not use the
-	   donor's copies, which miss that write. */
+	/* Records this before any write completes without the donor. The donor's copies miss that write, so a
+	   process that adopts the store must not use them. */
 	if (!far->adopting)
 		donors_incarnation_keep(far, index, 0);
 	donor->status = donor->comeback.status;
-	/* A session that is still alive says goodbye, because we need no slab on this donor any more. */
+	/* If the session is still alive, says goodbye, because this store needs no slab of the donor any more. */
 	if (!far->adopting)
 		session_end(&donor->session);
 	session_drop(&donor->session);
@@ -195,8 +196,8 @@ static void donor_try(struct far *far, unsigned index, uint64_t now)
 	const struct fabric_config *fabric = &far->config.fabric;
 	unsigned connect_ms = fabric->connect_ms > fabric->io_ms ? fabric->connect_ms : fabric->io_ms;
 
-	/* For a donor of an adopted store the way is not known yet, and an RDMA device may have to be opened first. So
-	   this try gets the full deadline, as when a store is opened. */
+	/* For a donor of an adopted store, it is not known yet if RDMA works, and an RDMA device may have to be
+	   opened first. So this try gets the full deadline, as when a store is opened. */
 	if (!donor->adopted && connect_ms / DONORS_TRY_MS > donor->comeback.tries)
 		connect_ms = DONORS_TRY_MS * donor->comeback.tries;
 	donors_session_open(far, donor, donor->adopted ? donor->uri : donor->via, connect_ms, now);
@@ -215,7 +216,7 @@ static bool claim_send(struct far_donor *donor, uint64_t now)
 	return !claims_over(&donor->claims) || session_request(&donor->session, &message, now);
 }
 
-/* Sends further claims. When the last claim is answered, the donor is back. */
+/* Sends further claims. When all are answered, the donor returns. */
 static void donor_claim(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
@@ -254,7 +255,7 @@ static void donor_do(struct far *far, unsigned index, enum comeback_step step, u
 	}
 }
 
-/* --- What sessions say ------------------------------------------------------------------------------------------ */
+/* --- News of sessions ----------------------------------------------------------------------------------------- */
 
 static void donor_opened(struct far *far, struct far_donor *donor)
 {
@@ -287,10 +288,11 @@ static void donor_welcomed(struct far *far, unsigned index, uint64_t now)
 	const struct donor *machine = &donor->session.donor;
 	uint64_t held = claims_count(&far->table, index);
 
-	/* The donor ended the session of the other address when it accepted this one. Nothing has been claimed, so
-	   nothing must be given back. A goodbye must not be sent either: it would free the leases. */
+	/* Both addresses lead to one donor, which has already ended the session of the other address. Nothing was
+	   claimed through this session, so nothing is released. A goodbye is not sent, because it would free the
+	   leases. */
 	if (donors_is_duplicate(far, index)) {
-		donor->added = false; /* the user was told why it is not used */
+		donor->added = false; /* donors_is_duplicate() has told the user why the donor is not used */
 		session_suspend(&donor->session);
 		donor_broke(far, index, -EINVAL, now);
 		return;
@@ -350,8 +352,8 @@ static void lease_answered(struct far *far, unsigned index, const struct wire_me
 		asked = leases_granted(&far->leases, index, message->request, &slot, now);
 		break;
 	case WIRE_DENIED:
-		/* A RELEASE carries no request number. The donor denies it if the donor has already taken the slab
-		   itself. */
+		/* The answer to a RELEASE has no request number. A denied RELEASE means that the donor had taken
+		   the slab itself. */
 		asked = message->request ? leases_denied(&far->leases, index, message->request, now)
 					 : leases_released(&far->leases, index);
 		break;
@@ -409,7 +411,7 @@ static void donor_news(struct far *far, unsigned index, const struct donor_answe
 	}
 }
 
-/* --- Called by the loop ----------------------------------------------------------------------------------------- */
+/* --- Functions for the control thread's loop ------------------------------------------------------------------- */
 
 void donors_event(struct far *far, const struct fabric_event *event, uint64_t now)
 {
@@ -421,7 +423,8 @@ void donors_event(struct far *far, const struct fabric_event *event, uint64_t no
 	donor_news(far, (unsigned)(donor - far->donors), &answer, now);
 }
 
-/* Acts on the queues' reports about the donor. A report of an earlier round was handled before. */
+/* Acts on the reports of queues about the donor. Reports of earlier rounds were handled before, so they are
+   dropped. */
 static void reports_take(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
@@ -430,14 +433,15 @@ static void reports_take(struct far *far, unsigned index, uint64_t now)
 
 	if (status < 0)
 		donor_broke(far, index, status, now);
-	/* Reads this now, because the end of a round forgets its waits. */
+	/* Loads the wait only now, because donor_broke() may have ended the round, which clears the waits of that
+	   round. */
 	since = mailbox_oldest_wait(&far->mailbox, index);
 	if (since && donor->comeback.state != COMEBACK_UP)
 		comeback_waits(&donor->comeback, since);
 }
 
-/* Returns when (by far_now()) the user must be told that the donor is away. Returns UINT64_MAX if the user has been
-   told, the donor is not away, or the reason is not known yet. */
+/* Returns when (by far_now()) to tell the user that the donor is away. Returns UINT64_MAX if the user was told, if
+   the donor is not away, or if the reason is not known yet. */
 static uint64_t tell_due(const struct far *far, const struct far_donor *donor)
 {
 	if (donor->told || !comeback_is_waited_for(&donor->comeback) || donor->comeback.unknown)
@@ -445,7 +449,7 @@ static uint64_t tell_due(const struct far *far, const struct far_donor *donor)
 	return patience_at(&far->patience, donor->away_at + DONORS_TELL_NS);
 }
 
-/* Carries out an action that needs no message. Returns false if the action is a message to a donor. */
+/* Carries out an action that needs no message to a donor. Returns false if the action needs one. */
 static bool action_is_ours(struct far *far, const struct leases_action *action)
 {
 	switch (action->kind) {
@@ -518,7 +522,7 @@ void donors_tick(struct far *far, uint64_t now)
 		donor_do(far, i, comeback_tick(&donor->comeback, now), now);
 		if (now >= tell_due(far, donor))
 			donors_tell_away(far, donor);
-		actions_carry_out(far, now); /* the queue of actions has room for the loss of only one donor */
+		actions_carry_out(far, now); /* here, because actions[] has room for the loss of one donor only */
 	}
 }
 

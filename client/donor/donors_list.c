@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-#define LIST_PERIOD_NS UINT64_C(1000000000) /* how often leaving donors are looked at */
-/* The user is told that a leaving donor's slabs stay once none has moved for this long. */
+#define LIST_PERIOD_NS UINT64_C(1000000000) /* how often leaving donors are checked */
+/* If no slab of a leaving donor has moved for this long, the user is told that the slabs stay. */
 #define LIST_STUCK_NS UINT64_C(5000000000)
 
 _Static_assert(DONORS_FILE_DONORS == FAR_DONORS_MAX, "a file names at most the donors of a store");
@@ -27,11 +27,11 @@ _Static_assert(DONORS_FILE_DONORS == FAR_DONORS_MAX, "a file names at most the d
 struct donors_list {
 	int fd;                            /* inotify, or -1 if the file cannot be watched */
 	bool good;                         /* the file was good when it was opened */
-	bool changed;                      /* the file must be read again */
-	uint64_t due;                      /* when to look at leaving donors next, or UINT64_MAX for no such donor */
-	uint64_t told;                     /* leaving donors whose slabs stay, as the user was told, one bit each */
-	uint64_t held[FAR_DONORS_MAX];     /* slabs of a leaving donor when it was last looked at */
-	uint64_t moved_at[FAR_DONORS_MAX]; /* when their number last changed */
+	bool changed;                      /* the file must be read */
+	uint64_t due;                      /* when to check leaving donors next, or UINT64_MAX if there is none */
+	uint64_t told;                     /* leaving donors whose stuck slabs the user was told of, one bit each */
+	uint64_t held[FAR_DONORS_MAX];     /* how many slabs a leaving donor had at the last check */
+	uint64_t moved_at[FAR_DONORS_MAX]; /* when that number last changed */
 	char path[PATH_MAX];
 	struct donors_file file;
 };
@@ -70,7 +70,7 @@ int donors_list_open(const char *path, struct donors_list **ret_list)
 		return -ENOMEM;
 	strcpy(list->path, path);
 	list->due = UINT64_MAX;
-	list_watch(list); /* first, so that no change is missed */
+	list_watch(list); /* before the file is read, so that no change is missed */
 	list->good = donors_file_read(path, &list->file) == 0;
 	*ret_list = list;
 	return 0;
@@ -83,7 +83,7 @@ void donors_list_first(struct donors_list *list, struct far_config *config)
 	if (list->file.count < config->replicas) {
 		list->changed = true; /* version_check() will log why this version is not followed */
 		if (config->state_file)
-			config->donor_count = 0; /* an adopted store has donors of its own */
+			config->donor_count = 0; /* an adopted store has its own list of donors */
 		return;
 	}
 	config->donors = list->file.uris;
@@ -137,7 +137,6 @@ void donors_list_read_again(struct donors_list *list)
 
 /* --- A new version -------------------------------------------------------------------------------------------- */
 
-/* Returns the donor's place, or -1 if it has none. */
 static int place_of(const struct far *far, const char *uri)
 {
 	for (unsigned i = 0; i < far->donor_count; i++)
@@ -161,7 +160,7 @@ static bool is_numeric(const char *text)
 	return uri_parse(text, 0, &uri) == 0 && uri_is_numeric(&uri);
 }
 
-/* Returns true if the store can follow the new version. Otherwise logs why not. */
+/* Returns true if the store can follow the new version. Otherwise logs why not and returns false. */
 static bool version_check(const struct far *far)
 {
 	const struct donors_list *list = far->list;
@@ -193,7 +192,7 @@ static bool version_check(const struct far *far)
 	return true;
 }
 
-/* Has the donor tried, as one that holds nothing. */
+/* Begins to try the donor, as one that holds nothing. */
 static void donor_begin(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
@@ -205,7 +204,7 @@ static void donor_begin(struct far *far, unsigned index, uint64_t now)
 	donor->status = -ENOTCONN;
 	donor->told = donor->adopted = donor->added = true;
 	donor->gone = false;
-	session_drop(&donor->session); /* no session has been started */
+	session_drop(&donor->session); /* makes the session LOST, because none has been started */
 }
 
 static void donor_add(struct far *far, const char *uri, uint64_t now)
@@ -218,7 +217,7 @@ static void donor_add(struct far *far, const char *uri, uint64_t now)
 		state_donor_add(far->state, uri);
 	donor_begin(far, index, now);
 	far->leases.config.donor_count = index + 1;
-	far->donor_count = index + 1; /* last: other threads look at this donor from now on */
+	far->donor_count = index + 1; /* last, because other threads use the donor from now on */
 }
 
 static void donor_remove(struct far *far, unsigned index, uint64_t now)
@@ -256,7 +255,7 @@ static void version_follow(struct far *far, uint64_t now)
 			donor_add(far, file->uris[i], now);
 }
 
-/* --- Donors that leave ---------------------------------------------------------------------------------------- */
+/* --- Leaving donors ------------------------------------------------------------------------------------------- */
 
 static void donor_let_go(struct far *far, unsigned index, uint64_t now)
 {
@@ -274,7 +273,7 @@ static void donor_let_go(struct far *far, unsigned index, uint64_t now)
 	log_warning("donor %s is let go: it holds nothing of this process any more", donor->uri);
 }
 
-/* If no slab of the donor has moved for a while, tells the user once. */
+/* If no slab of the donor has moved for a while, tells the user, once. */
 static void donor_tell_stuck(struct far *far, unsigned index, uint64_t now)
 {
 	struct donors_list *list = far->list;
@@ -303,7 +302,7 @@ static void leaving_tick(struct far *far, uint64_t now)
 			continue;
 		if (leases_donor_is_empty(&far->leases, i)) {
 			donor_let_go(far, i, now);
-			donors_carry_out(far, now); /* the queue of actions has room for one such donor */
+			donors_carry_out(far, now); /* here, because actions[] has room for one such donor */
 			continue;
 		}
 		donor_tell_stuck(far, i, now);

@@ -1,4 +1,4 @@
-/* donors_open: reaches the donors of a store that is opened or adopted. See donors.h. */
+/* donors_open: connects to the donors of a store that is opened or adopted. See donors.h. */
 #include "client/donor/donors_tell.h"
 #include "client/donor/internal.h"
 #include "common/clock.h"
@@ -22,7 +22,7 @@ bool donors_donor_is_ready(const struct far_donor *donor)
 	return donor->session.donor.state == DONOR_READY;
 }
 
-/* Returns true if the ready donors can hold all replicas without the other donors. */
+/* Returns true if the ready donors are in enough failure domains for all replicas. */
 static bool ready_are_enough(const struct far *far)
 {
 	struct failure_domains domains = {0};
@@ -44,15 +44,16 @@ int donors_outcome(const struct far *far)
 		const struct far_donor *donor = &far->donors[i];
 		const struct donor *machine = &donor->session.donor;
 
-		/* Checks this first: two sessions of one client end each other, which would hide the cause. */
+		/* Checks this before the sessions' states. Two sessions with one donor end each other, and the
+		   resulting errors would hide the cause. */
 		if (donors_is_duplicate(far, i))
 			return -EINVAL;
 		waits |= machine->state != DONOR_READY && machine->state != DONOR_LOST;
 		if (machine->state == DONOR_LOST && !failed)
 			failed = donor;
 	}
-	/* If a donor was ready and then broke off, another address may belong to the same donor. The answer from that
-	   address will show this, so wait for it. */
+	/* If a donor was ready and then broke off, another address may lead to the same donor. The answer from that
+	   address will show this, so waits for it. */
 	if (waits && (!failed || far->config.go_without || failed->session.donor.incarnation))
 		return 1;
 	if (!failed || (far->config.go_without && comeback_is_out_of_reach(failed->session.donor.status) &&
@@ -81,7 +82,7 @@ void donors_opened(struct far *far, uint64_t now)
 		comeback_absent(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed, donor->status, now);
 		donor->told = donor->adopted = true;
 		session_drop(&donor->session);
-		donors_round_end(far, donor); /* it may have broken off while other donors were awaited */
+		donors_round_end(far, donor); /* it may have broken off while others were connecting */
 	}
 }
 
@@ -96,20 +97,21 @@ void donors_adopt(struct far *far, uint64_t now)
 		comeback_adopt(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed,
 			       state_header(far->state)->incarnations[i], now);
 		donor->adopted = true;
-		session_drop(&donor->session); /* no session has been started */
+		session_drop(&donor->session); /* makes the session LOST, because none has been started */
 		leases_donor_adopt(&far->leases, i, claims_count(&far->table, i));
 	}
 }
 
-/* Returns true if the donor rejects our key or protocol version. All donors share one key, and this program has one
-   version, so the answer holds for all. */
+/* Returns true if the donor rejects our key or protocol version. All donors must have the same key and version, so
+   the others would reject them, too. */
 static bool donor_objects(const struct far_donor *donor)
 {
 	return donor->comeback.end == COMEBACK_REFUSED &&
 	       (donor->comeback.status == -EKEYREJECTED || donor->comeback.status == -EPROTONOSUPPORT);
 }
 
-/* Returns true if this lost donor holds nothing of the store: it restarted, forgot its slabs, or never had any. */
+/* Returns true if this lost donor holds no slabs of the store: it was restarted, has given them up, or never had
+   any. */
 static bool donor_holds_nothing(const struct far *far, unsigned index)
 {
 	enum comeback_end end = far->donors[index].comeback.end;
@@ -125,7 +127,8 @@ int donors_adopt_outcome(const struct far *far)
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		const struct far_donor *donor = &far->donors[i];
 
-		/* A donor that was let go holds nothing, and somebody else may have its address by now. */
+		/* A donor without slabs of ours may have been removed, and another program may use its address by
+		   now. */
 		if (donor_objects(donor) && far->leases.donors[i].held)
 			return donor->comeback.status;
 		up |= donor->comeback.state == COMEBACK_UP;

@@ -7,11 +7,11 @@
 #include <inttypes.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-/* If a deadline is nearer than this, copying takes precedence. A new deadline is usually twice as far away. */
+/* If a deadline is nearer than this, `pressing` is set. A new deadline is usually twice as far away. */
 #define PRESSING_NS (5000 * NS_PER_MS)
 
-/* Counts and logs pages whose slabs went before the pages could be moved. @lost is the number of lost pages. @kept is
-   integrity.kept from before, so that pages now KEPT are logged, too. */
+/* Counts and logs pages that were lost because their slabs were taken before the pages could be moved. @lost is
+   their number. Also logs pages that became KEPT: @kept is integrity.kept from before. */
 static void lost_tell(struct far *far, const char *who, uint64_t lost, uint64_t kept)
 {
 	donors_tell_kept(far, kept);
@@ -34,8 +34,8 @@ static void recall(struct far *far, unsigned index, const struct wire_message *m
 		log_info("donor %s wants memory back: what is there is moved to other donors", far->donors[index].uri);
 }
 
-/* Sets how urgently slabs must be moved. `hurry`: a donor wants slabs back, and pages that are not moved in time may be
-   lost. `pressing`: the deadline is near. */
+/* Tells the rebuild thread how urgently slabs must be moved. `hurry`: a donor recalls slabs, and pages that are not
+   moved in time may be lost. `pressing`: a deadline is near. */
 static void hurry_set(struct far *far, uint64_t now)
 {
 	far->hurry = leases_recalling(&far->leases);

@@ -10,10 +10,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The least time between two log lines about chunks that leave for the backup. */
+/* Log lines about chunks that leave for the backup are at least this far apart. */
 #define LEAVING_NS UINT64_C(60000000000)
 
-/* Returns @status in a few words. */
 static const char *death_name(int status)
 {
 	switch (status) {
@@ -82,7 +81,7 @@ void donors_tell_lost(const struct far *far, const struct far_donor *donor)
 	char text[DONOR_EXPLAIN_MAX];
 	const char *why = machine->reason ? wire_reason_name(machine->reason) : death_name(donor->comeback.status);
 
-	/* During an adoption, no page is lost yet. */
+	/* While an adoption may still fail, no page is lost yet. */
 	if (far->adopting && donor->comeback.end == COMEBACK_REFUSED) {
 		log_error("donor %s %s", donor->uri, donor_explain(machine, text));
 		return;

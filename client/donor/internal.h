@@ -1,5 +1,6 @@
 /*
- * donors_own: what donors.c and donors_open.c (opening and adopting a store) share. Only these two files include it.
+ * internal: functions that donors.c and donors_open.c (opening and adopting a store) share. donors_list.c uses
+ * some of them, too.
  *
  * Threads: the control thread.
  */
@@ -8,17 +9,17 @@
 
 #include "client/donor/donors.h"
 
-/* Starts a session with the donor at @uri. It fails if the donor is not reached within @connect_ms. */
+/* Starts a session with the donor at @uri. The session is LOST if the donor is not reached within @connect_ms. */
 void donors_session_open(struct far *far, struct far_donor *donor, const char *uri, unsigned connect_ms, uint64_t now);
-/* Ends the donor's current round, if it has one, and makes every queue look at its connections. */
+/* Ends the donor's current round, if it has one, and wakes all queues, so that they end their connections. */
 void donors_round_end(struct far *far, struct far_donor *donor);
-/* Records in the state file, if there is one, the incarnation of the donor that has our slabs. Must be called before
-   that incarnation gets any. @incarnation is 0 once the donor's slabs have been given up. */
+/* Stores in the state file, if there is one, which incarnation of the donor has our slabs. Must be called before
+   that incarnation gets any. @incarnation is 0 when the donor's slabs have been given up. */
 void donors_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation);
-/* Gives up the donor's slabs: counts the pages that are lost with them, ends the round, and lets the donor come back as
-   one that holds nothing. */
+/* Gives up the donor's slabs: counts the pages that are lost with them and ends the round. The donor is then tried
+   again, as one that holds nothing. */
 void donors_lose_donor(struct far *far, unsigned index, uint64_t now);
-/* If the donor that has welcomed us is also known under another address, logs this and returns true. */
+/* Returns true, and logs this, if the donor that has welcomed us is also known under another address. */
 bool donors_is_duplicate(const struct far *far, unsigned index);
 
 #endif

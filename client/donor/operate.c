@@ -16,7 +16,7 @@
 
 struct operate {
 	const char *uri;
-	bool quiet; /* logs nothing */
+	bool quiet;
 	struct fabric *fabric;
 	struct fabric_domain *domain;
 	struct session session;
@@ -33,7 +33,7 @@ static void news_take(struct operate *operate, const struct donor_answer *answer
 	operate->answered = true;
 }
 
-/* Sleeps once, until @end at most, and handles the events that have come. */
+/* Waits for events, until @end at most, and handles them. */
 static void step(struct operate *operate, uint64_t end)
 {
 	uint64_t now = clock_now(), due = session_due(&operate->session);
@@ -53,8 +53,8 @@ static void step(struct operate *operate, uint64_t end)
 	news_take(operate, &answer);
 }
 
-/* Returns 0 if the session lives. Otherwise returns the -errno that ended it, after one logged line, unless the session
-   is quiet. */
+/* Returns 0 if the session is alive. Otherwise logs why it ended, unless the session is quiet, and returns
+   -errno. */
 static int status_tell(const struct operate *operate)
 {
 	const struct donor *donor = &operate->session.donor;
@@ -81,7 +81,7 @@ static int connect_wait(struct operate *operate, const struct far_config *config
 	return status_tell(operate);
 }
 
-/* Sets up the network and connects. Returns 0 or -errno. */
+/* Opens the network and connects. Returns 0 or -errno. */
 static int start(struct operate *operate, const struct far_config *config)
 {
 	int status = fabric_open(&config->fabric, &operate->fabric);

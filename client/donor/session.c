@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Sends a message. If the connection has ended, drops the message and returns 0. An event of the connection will tell
-   the reason. */
+/* Sends a message. If the connection has ended, drops the message and returns 0, because an event of the connection
+   will report its end. */
 static int session_send(struct session *session, const struct wire_message *message)
 {
 	uint8_t bytes[WIRE_SEALED_MAX];
@@ -18,9 +18,9 @@ static int session_send(struct session *session, const struct wire_message *mess
 	return error == -ENOTCONN ? 0 : error;
 }
 
-/* --- Which way ------------------------------------------------------------------------------------------------- */
+/* --- RDMA or TCP ----------------------------------------------------------------------------------------------- */
 
-/* Writes @address with another scheme. */
+/* Stores @address with another scheme. */
 static int address_over(const char *scheme, const char *address, char ret_address[SESSION_URI_MAX])
 {
 	struct uri uri;
@@ -42,14 +42,14 @@ static int session_connect(struct session *session)
 			      &session->conn);
 }
 
-/* Tries TCP instead. Called only if the donor has not sent a message yet. */
+/* Tries TCP after RDMA has failed. The donor has not sent a message yet. */
 static int session_fall_back(struct session *session, int status, uint64_t now)
 {
 	char address[SESSION_URI_MAX];
 
 	session->may_fall_back = false;
 	session->rdma_status = status;
-	/* Gives the full time again, so that each address of the name gets its share. */
+	/* TCP gets the full connect time, because the name may have several addresses to try. */
 	session->donor.deadline = now + session->donor.config.connect_ns;
 	fabric_disconnect(session->conn);
 	session->conn = NULL;
@@ -77,7 +77,7 @@ static const char *rdma_explain(int status)
 	}
 }
 
-/* Returns true if the end of the connection means only that RDMA cannot be used: the donor has not refused us. */
+/* Returns true if the connection has ended without a refusal by the donor, so that TCP can be tried. */
 static bool event_is_fall_back(const struct session *session, const struct fabric_event *event)
 {
 	struct wire_reject reject;
@@ -87,7 +87,7 @@ static bool event_is_fall_back(const struct session *session, const struct fabri
 	return !event->size || wire_decode_reject(event->data, event->size, &reject) < 0;
 }
 
-/* --- Life ------------------------------------------------------------------------------------------------------ */
+/* --- Starting and ending --------------------------------------------------------------------------------------- */
 
 void session_start(struct session *session, struct fabric *fabric, struct fabric_domain *domain, const char *uri,
 		   const struct donor_config *config, uint64_t now)
@@ -122,7 +122,7 @@ static void session_reply(struct session *session, struct donor_answer *answer)
 {
 	int error = answer->send ? session_send(session, &answer->reply) : 0;
 
-	/* The connection holds too many unsent messages: the donor has stopped reading. */
+	/* -ENOBUFS: the connection has too many unsent messages, because the donor has stopped reading. */
 	if (error < 0) {
 		donor_fail(&session->donor, error == -ENOBUFS ? -ETIMEDOUT : error);
 		answer->news = DONOR_IS_LOST;
@@ -153,7 +153,7 @@ void session_event(struct session *session, const struct fabric_event *event, ui
 		break;
 	case FABRIC_MESSAGE:
 		donor_received(&session->donor, event->data, event->size, now, answer);
-		/* The donor has fenced the old connections by now. */
+		/* A donor that welcomes a session has ended the client's old connections before. */
 		if (session->donor.state == DONOR_READY)
 			left_end(session);
 		break;
@@ -226,7 +226,7 @@ void session_drop(struct session *session)
 	donor_fail(&session->donor, -ECONNRESET);
 }
 
-/* Also suspends a session that is LOST because of silence, because the message may still arrive. */
+/* Also sends SUSPEND in a session that is LOST because of silence, because the message may still arrive. */
 void session_suspend(struct session *session)
 {
 	const struct wire_message suspend = {.type = WIRE_SUSPEND};

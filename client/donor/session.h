@@ -1,9 +1,11 @@
 /*
  * session: runs a donor's state machine (donor.h) over a fabric connection.
  *
- * Theory of operation. An address "auto://HOST:PORT" is first tried over RDMA, for half of the connect time. Then TCP
- * is tried at the same host and port, unless the donor itself has refused us, which is final. `uri` then holds the
- * address that worked, which the data connections and all later sessions use.
+ * Theory of operation. session_start() connects, and session_event() and session_tick() pass events and time to the
+ * state machine and send its messages. An address "auto://HOST:PORT" is tried over RDMA first, for half of the
+ * connect time. If that fails, TCP is tried at the same host and port. But if the donor itself has refused us, TCP
+ * is not tried, because the donor would refuse again. `uri` then is the address that worked, and the data
+ * connections and all later sessions use it.
  *
  * Threads: the fabric's thread. The connection's user pointer is the session.
  */
@@ -20,41 +22,42 @@ _Static_assert(SESSION_URI_MAX > URI_TEXT_MAX, "any address");
 struct session {
 	struct donor donor;
 	struct fabric_conn *conn;
-	struct fabric_conn *left; /* the connection of a suspended session, whose messages nobody reads, or NULL */
+	struct fabric_conn *left; /* the connection of a suspended session, whose messages are ignored, or NULL */
 	struct fabric *fabric;
 	struct fabric_domain *domain;
-	char uri[SESSION_URI_MAX]; /* once connected: the address that worked, never "auto" */
-	bool automatic;            /* the address was "auto://" */
-	bool may_fall_back;        /* RDMA is being tried, and TCP may be tried next */
-	int rdma_status;           /* the error for which RDMA is not used */
+	char uri[SESSION_URI_MAX]; /* after connecting: the address that worked, never "auto" */
+	bool automatic;
+	bool may_fall_back; /* RDMA is being tried, and TCP may be tried after it */
+	int rdma_status;    /* the error because of which RDMA is not used */
 	uint64_t fall_back_at;
 };
 
-/* Starts connecting. @session must be all zero before the first call. If connecting cannot even be started, the state
-   machine is LOST at once. */
+/* Starts to connect. @session must be all zero before the first call. If this fails at once, the state machine is
+   LOST. */
 void session_start(struct session *session, struct fabric *fabric, struct fabric_domain *domain, const char *uri,
 		   const struct donor_config *config, uint64_t now);
-/* Passes an event of the session's connection to the state machine, and sends the machine's reply. An event of a
-   connection that the session no longer has is ignored. */
+/* Passes an event to the state machine, and sends the machine's message. Ignores events of connections that the
+   session has ended. */
 void session_event(struct session *session, const struct fabric_event *event, uint64_t now,
 		   struct donor_answer *answer);
-/* Tells the state machine that time has passed, and sends its reply. */
+/* Passes the time to the state machine, and sends the machine's message. */
 void session_tick(struct session *session, uint64_t now, struct donor_answer *answer);
 /* Returns when session_tick() must be called next, or UINT64_MAX for never. */
 uint64_t session_due(const struct session *session);
-/* Sends a request. Returns false if the session is not READY, or is LOST because sending failed. Also sends CLAIMED,
-   which is not answered. */
+/* Sends a request, or CLAIMED, which has no answer. Returns false if the session is not READY, or if sending
+   failed. In the latter case the session is LOST. */
 bool session_request(struct session *session, const struct wire_message *message, uint64_t now);
-/* Sends a message that has no answer and may get lost. */
+/* Sends a message that has no answer. The message may get lost. */
 void session_tell(struct session *session, const struct wire_message *message);
-/* Says goodbye if the session is READY, and ends the connection. The donor then ends the leases, too. Allowed on a
-   session that is all zero. */
+/* Ends the connection, after a goodbye if the session is READY. The donor then ends the leases, too. @session may
+   be all zero. */
 void session_end(struct session *session);
-/* Tells the donor that the client lives (SUSPEND), and stops listening to the connection. The donor keeps the leases
-   for the grace time. The connection stays open until the next session with the donor is READY. If the connection ended
-   now, its end might arrive without the message. The donor would then think that this process has ended. */
+/* Tells the donor that the client is alive (SUSPEND), and ignores the connection from now on. The donor then keeps
+   the leases for the grace time. The connection stays open until the next session with the donor is READY, because
+   its end might arrive without the message. The donor would then think that this process has ended, and would keep
+   the leases only for closed_ms. */
 void session_suspend(struct session *session);
-/* Ends the session's connections without a message, as the end of the process does. The donor keeps the leases for
+/* Ends the session's connections without a message, as if the process had ended. The donor keeps the leases for
    closed_ms. */
 void session_drop(struct session *session);
 

@@ -20,7 +20,7 @@ static void complain(struct far *far, unsigned donor, uint64_t page)
 		log_error("donor %s sent page %" PRIu64 " back changed: it is not used", far->donors[donor].uri, page);
 }
 
-/* Checks that @data, sent by @donor, has the contents of the last writes to the piece's pages. If pages are sealed,
+/* Checks that @data, sent by @donor, has the contents of the last writes of the piece's pages. If pages are sealed,
    opens them into the caller's buffer. Returns 0, -EBADMSG, or -EIO if a page is not live any more. */
 static int read_verify(struct far_queue *queue, const struct far_piece *piece, unsigned donor, const uint8_t *data)
 {
@@ -31,11 +31,11 @@ static int read_verify(struct far_queue *queue, const struct far_piece *piece, u
 
 		if (far_sealed_verify(queue, piece, i, data + (size_t)i * STORE_PAGE))
 			continue;
-		/* The page's donor was lost while the bytes were under way. */
+		/* The page was lost with its donor after the read was sent. */
 		if (integrity_kind(&far->integrity, page) != INTEGRITY_IS_LIVE)
 			return -EIO;
-		/* If the rebuild thread reads, the page may have been discarded, or be about to be written again. The
-		   rebuild thread judges this. */
+		/* The rebuild thread does not exclude discards and writes, so the page may have changed legally.
+		   Its chores decide if that is an error. */
 		if (queue->direct)
 			return -EBADMSG;
 		far_count(&queue->counters.checksum_errors, 1);
@@ -54,27 +54,27 @@ static int write_commit(struct far_queue *queue, const struct far_piece *piece)
 	if (far->backup)
 		backup_put(far->backup, piece->page, piece->count, sent);
 	/*
-	 * The control thread ends the epoch first, and then marks the pages lost. If it did so before the commit, it
-	 * missed these pages. So they are marked here.
+	 * The control thread first ends the epoch, and then marks the chunk's pages as lost. If it did both before
+	 * the commit above, it did not mark these pages. So they are marked here.
 	 */
 	if (!chunk_is_current(&far->table, piece->chunk, piece->epoch)) {
 		integrity_lose(&far->integrity, piece->page, piece->count);
-		/* With a backup, the write is carried out anew. It goes to another slab, or to the disk if there is
-		   none. */
+		/* With a backup, the write is carried out anew: to another slab, or to the disk if no donor has a
+		   free slab. */
 		return far->backup ? -EAGAIN : -EIO;
 	}
-	/* Pages that were live before are counted already. */
+	/* Pages that were live before are already in the count. */
 	far_piece_drop(queue, piece, live);
 	return 0;
 }
 
-/* Returns true if a read that failed on one donor may be carried out elsewhere. */
+/* Returns true if a read that failed on one donor may be tried on another, or on the backup. */
 static bool read_has_choice(const struct far_queue *queue, const struct far_request *request)
 {
 	return (queue->far->table.replicas > 1 || queue->far->backup) && request->only == FAR_NONE;
 }
 
-/* Does the same as read_verify(), and notes if @donor has failed the read. */
+/* Calls read_verify(). If the read has failed and may be tried elsewhere, notes that @donor has failed it. */
 static int read_check(struct far_queue *queue, const struct far_piece *piece, unsigned donor, const uint8_t *data)
 {
 	struct far_request *request = &queue->requests[piece->request];
@@ -100,7 +100,8 @@ static int write_complete(struct far_queue *queue, const struct far_piece *piece
 	return status;
 }
 
-/* Every donor has answered. Returns the status of the piece, or -EAGAIN if its request must be carried out anew. */
+/* Called when every donor has answered. Returns the status of the piece, or -EAGAIN if its request must be carried
+   out anew. */
 static int piece_complete(struct far_queue *queue, const struct far_piece *piece)
 {
 	const struct far_request *request = &queue->requests[piece->request];
@@ -114,8 +115,8 @@ static int piece_complete(struct far_queue *queue, const struct far_piece *piece
 }
 
 /*
- * Takes the answer to a read into a buffer of the queue. Returns true if the piece is complete, and then stores its
- * status (see piece_complete()). If its other read is not answered yet, the piece becomes LATE.
+ * Handles the answer to a read into a buffer of the queue. Returns true if the answer decides the piece, and stores
+ * the piece's status (see piece_complete()). If the piece's other read is not answered yet, the piece becomes LATE.
  */
 static bool read_answered(struct far_queue *queue, uint16_t index, unsigned donor, bool good, int *ret_status)
 {
@@ -135,7 +136,7 @@ static bool read_answered(struct far_queue *queue, uint16_t index, unsigned dono
 		memcpy(piece->data, data, (size_t)piece->count * STORE_PAGE);
 	far_hedge_end(queue, index, donor, good);
 	if (piece->left && status)
-		return false; /* the other replica decides */
+		return false; /* the other replica's answer decides */
 	if (piece->left)
 		far_piece_move(queue, index, PIECE_LATE);
 	if (!status && hedge)

@@ -1,10 +1,10 @@
 /*
- * far_answer: takes the answers to pieces, from donors and from the backup.
+ * far_answer: handles the answers to pieces, from donors and from the backup.
  *
- * Theory of operation. The bytes of a read are checked against checksum or seal. A write is committed when every donor
- * has answered. Then the piece ends, and its request with the last piece (far_request.h). If a connection ended before
- * the answer came, the request is carried out anew. The same goes for a read with wrong bytes, if there is another
- * donor or a backup to read from.
+ * Theory of operation. When a read is answered, its bytes are checked against the page's checksum or seal. When
+ * every donor has answered a write, the write is committed. Then the piece ends. When the last piece has ended, the
+ * request ends, too (far_request.h). The request is carried out anew if a connection ended before the answer
+ * arrived. A read with wrong bytes is also carried out anew, if another donor or the backup may have the pages.
  *
  * Threads: the queue's.
  */
@@ -13,10 +13,10 @@
 
 #include "client/io/far_queue.h"
 
-/* Takes one answer of a donor. @good is false if the connection ended first. The donor must not have answered this
-   piece before. */
+/* Handles one answer of a donor. @good is false if the connection ended before the answer. Each donor of a piece
+   answers once. */
 void far_answer_take(struct far_queue *queue, uint16_t piece, unsigned donor, bool good);
-/* Takes all answers that the backup has given. */
+/* Handles all answers that the backup has given. */
 void far_answer_collect(struct far_queue *queue);
 
 #endif

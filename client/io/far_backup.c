@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-/* The shortest time between two complaints in the log. */
+/* Log lines of one kind are at least this far apart. */
 #define COMPLAIN_NS UINT64_C(1000000000)
 #define CROWDED_NS UINT64_C(60000000000)
 
@@ -26,7 +26,7 @@ int far_backup_queue_open(struct far_queue *queue)
 	queue->backup_ios = malloc(size);
 	if (!queue->backup_ios)
 		return -ENOMEM;
-	memset(queue->backup_ios, 0, size); /* populates the memory, so that there is no page fault later */
+	memset(queue->backup_ios, 0, size); /* touches the memory, so that no page fault happens later */
 	return 0;
 }
 
@@ -56,13 +56,14 @@ bool far_backup_is_left(const struct far_queue *queue, const struct far_request 
 	return queue->far->backup && request->only == FAR_NONE && !request->not_on_backup;
 }
 
-/* Takes an answer of the backup. The backup's thread calls this. */
+/* Called by the backup's thread: gives the queue an answer. */
 static void answer(struct backup_io *io)
 {
 	struct far_queue *queue = io->queue;
 	struct far *far = queue->far;
 
-	/* The queue may be closed as soon as it has the answer. The lock delays that until the queue has been woken. */
+	/* Once the queue has the answer, it may be closed. Closing takes this lock, so it waits until the queue was
+	   woken. */
 	pthread_mutex_lock(&far->lock);
 	io->next = atomic_load(&queue->backup_answers);
 	while (!atomic_compare_exchange_weak(&queue->backup_answers, &io->next, io))
@@ -71,7 +72,6 @@ static void answer(struct backup_io *io)
 	pthread_mutex_unlock(&far->lock);
 }
 
-/* Asks the backup's thread to read or write the piece. */
 static void piece_ask(struct far_queue *queue, uint16_t index, bool write, bool kept)
 {
 	const struct far_piece *piece = &queue->pieces[index];
@@ -105,8 +105,9 @@ bool far_backup_stands_in(const struct far_queue *queue, uint64_t chunk)
 {
 	const struct far *far = queue->far;
 
-	/* An untouched chunk has no memory yet for checksums and generations. If no page is KEPT, the rebuild thread
-	   asks for no slab, so writes must ask. */
+	/* An untouched chunk must ask for a slab first, because that makes its part of the integrity arrays
+	   present. If there are no KEPT pages, the rebuild thread asks for no slab and never clears `crowded`, so
+	   writes must ask. */
 	return far->backup &&
 	       (chunk_is_leaving(&far->table, chunk) ||
 		(atomic_load_explicit(&far->crowded, memory_order_relaxed) && far->integrity.kept &&
@@ -152,8 +153,8 @@ static void complain(struct far *far, uint64_t page)
 			  far->backup_path, page);
 }
 
-/* Returns 0 if every page has the contents of its last write. Otherwise returns the status of the read, or -EBADMSG.
-   Gives up KEPT pages that are wrong, unless the rebuild thread reads. */
+/* Returns 0 if every page has the contents of its last write, or else the status of the read, or -EBADMSG. Makes
+   wrong KEPT pages lost, except on the rebuild thread's queue. */
 static int read_check(struct far_queue *queue, const struct backup_io *read)
 {
 	struct integrity *integrity = &queue->far->integrity;
@@ -165,7 +166,7 @@ static int read_check(struct far_queue *queue, const struct backup_io *read)
 		if (far_sealed_verify(queue, &queue->pieces[read->piece], i, read->data + (size_t)i * STORE_PAGE))
 			continue;
 		status = -EBADMSG;
-		/* If the rebuild thread reads, the page may be about to be written again. */
+		/* The rebuild thread does not exclude writes, so the page may be wrong only for the moment. */
 		if (!read->kept || queue->direct || !integrity_give_up(integrity, page))
 			continue;
 		atomic_fetch_add(&queue->far->lost_pages, 1);
@@ -193,14 +194,14 @@ static void write_commit(struct far_queue *queue, const struct far_piece *piece)
 {
 	struct far *far = queue->far;
 	uint32_t epoch, live;
-	/* Reads the epoch before the pages, as far_forget() does. */
+	/* Reads the epoch before the commit, for the reason that far_forget() gives. */
 	bool ready = chunk_epoch(&far->table, piece->chunk, &epoch);
 
 	live = integrity_commit_kept(&far->integrity, piece->page, piece->count);
 	if (ready)
 		far_drop(far, piece->chunk, epoch, live);
 	far_count(&queue->counters.backup_writes, piece->count);
-	/* Wakes the rebuild thread, which brings KEPT pages back. */
+	/* The rebuild thread brings KEPT pages back. */
 	mailbox_wake_rebuild(&far->mailbox);
 }
 
@@ -211,8 +212,8 @@ static void write_end(struct far_queue *queue, const struct backup_io *write)
 
 	if (write->status == 0 && !queue->direct)
 		write_commit(queue, piece);
-	/* The chunk still has slabs: it was leaving for the backup. If the disk fails, the chunk will not leave, so the
-	   write is carried out anew. */
+	/* The chunk has slabs, so it was leaving for the backup. It cannot leave if the disk fails, so the write is
+	   carried out anew on donors. */
 	else if (write->status < 0 && !queue->direct && chunk_state(&queue->far->table, piece->chunk) == CHUNK_READY)
 		far_piece_redo(queue, piece);
 	else if (write->status < 0)

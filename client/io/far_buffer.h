@@ -1,7 +1,8 @@
 /*
- * far_buffer: memory of one queue, for data from or to donors, registered with the fabric and populated when opened.
+ * far_buffer: memory of one queue for pages on their way to or from donors. It is registered with the fabric, and
+ * populated when it is opened.
  *
- * A forked child does not get this memory. So a fork causes no page faults for the thread that uses it.
+ * A forked child does not inherit this memory, so a fork causes no page faults for the thread that uses it.
  *
  * Threads: the queue's.
  */
@@ -12,7 +13,7 @@
 
 /* Returns 0, -ENOMEM, or an error of fabric_register(). */
 int far_buffer_open(struct far *far, size_t bytes, uint8_t **ret_memory, struct fabric_region **ret_region);
-/* Frees the memory. The connections that used it must have ended. */
+/* Frees the memory. All connections that used it must have ended. */
 void far_buffer_close(uint8_t *memory, size_t bytes, struct fabric_region *region);
 
 #endif

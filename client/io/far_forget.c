@@ -1,4 +1,4 @@
-/* far_forget: gives up pages. See far_store.h. Threads: any. */
+/* far_forget: makes pages read as zeroes. See far_store.h. Threads: any. */
 #include "client/backup/backup.h"
 #include "client/far_store.h"
 
@@ -13,9 +13,10 @@ void far_forget(struct far *far, uint64_t page, uint64_t count)
 		uint32_t epoch, live;
 
 		if (!chunk_is_untouched(table, chunk)) {
-			/* Reads the epoch before the pages. If the epoch has ended, the counts it covered are void, and
-			   far_drop() drops nothing. A chunk without a slab has no live pages. If live pages are found
-			   there all the same, they were brought back meanwhile, and the epoch must be read again. */
+			/* Loads the epoch before it changes the pages. If the epoch ends after that, its counts are
+			   void, and far_drop() does nothing. A chunk without a slab has no live pages. If pages are
+			   live all the same, they were brought back from the backup after the first load, so the
+			   epoch is loaded again. */
 			enum chunk_state before = chunk_state(table, chunk);
 			bool ready = chunk_epoch(table, chunk, &epoch);
 

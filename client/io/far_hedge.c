@@ -13,7 +13,8 @@
 #define BUFFER_BYTES ((size_t)HEDGE_PAGES * STORE_PAGE)
 #define BUFFERS_BYTES (HEDGE_BUFFERS * BUFFER_BYTES)
 #define ALL_IDLE ((UINT32_C(1) << HEDGE_BUFFERS) - 1)
-/* Differences below this do not count as slower. Reading the clock, or a busy CPU, can add as much to a fast answer. */
+/* A difference in latency below this does not count, because reading the clock, or a busy CPU, can add as much to a
+   fast answer. */
 #define NOISE_NS UINT64_C(5000)
 
 _Static_assert(HEDGE_BUFFERS < 32, "a bit each");
@@ -59,7 +60,7 @@ static bool buffer_is_free(const struct far_hedge *hedge, unsigned try)
 	return (unsigned)__builtin_popcount(hedge->idle) > (try ? 0 : HEDGE_KEPT);
 }
 
-/* Returns the replica, other than @not_slot, that is tried next. */
+/* Returns the slot, other than @not_slot, that is tried out next. */
 static unsigned slot_to_look_at(const struct far_queue *queue, unsigned slots, unsigned not_slot)
 {
 	unsigned others = slots & ~(1u << not_slot);
@@ -98,8 +99,8 @@ unsigned far_hedge_steer(struct far_queue *queue, const struct chunk_view *view,
 	return slot_to_look_at(queue, slots, best);
 }
 
-/* Returns how many ns an answer may take, or 0 if that is not known yet. The donors' least p99 shows how fast the
-   fabric is. */
+/* Returns how many ns an answer may take, or 0 if not known yet. Uses the fastest donor's p99, which shows how fast
+   the fabric is. */
 static uint64_t limit_ns(const struct far_queue *queue)
 {
 	uint64_t least = 0;
@@ -159,7 +160,7 @@ void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned donor, bool
 	assert(!(hedge->idle >> buffer & 1));
 	if (good && latency_record(&queue->links[donor].latency, clock_now() - ended->posted_at)) {
 		hedge->limit = limit_ns(queue);
-		hedge->due = 0; /* computed anew by far_hedge_due() */
+		hedge->due = 0; /* far_hedge_due() computes it anew */
 	}
 	hedge->idle |= UINT32_C(1) << buffer;
 	ended->buffer = NULL;
@@ -167,7 +168,7 @@ void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned donor, bool
 
 /* --- Hedging ---------------------------------------------------------------------------------------------------- */
 
-/* Returns the piece whose first read uses @buffer, if that read may still be hedged. Returns NULL otherwise. */
+/* Returns the piece whose first read uses @buffer, or NULL if no such read can be hedged. */
 static const struct far_piece *piece_to_hedge(const struct far_queue *queue, unsigned buffer)
 {
 	const struct far_hedge *hedge = &queue->hedge;
@@ -193,7 +194,8 @@ uint64_t far_hedge_due(struct far_queue *queue)
 	return hedge->due;
 }
 
-/* Returns the fastest other slot from which the piece can be read, or -1. The piece was published with @view. */
+/* Returns the slot of the fastest donor that can take the hedge, or -1. The piece was published with the slots of
+   @view. */
 static int hedge_slot(struct far_queue *queue, const struct far_piece *piece, const struct chunk_view *view)
 {
 	const struct far_request *request = &queue->requests[piece->request];
@@ -216,18 +218,18 @@ static int hedge_slot(struct far_queue *queue, const struct far_piece *piece, co
 	return best;
 }
 
-/* Also sends the piece's read to another replica. */
 static void piece_hedge(struct far_queue *queue, uint16_t index)
 {
 	const struct far_piece *piece = &queue->pieces[index];
 	struct chunk_view view;
 	int slot;
 
-	/* A late answer may come after the pages were discarded. Until then the count keeps the chunk's slabs. */
+	/* The late answer may arrive after the caller has discarded the pages. Until then, this count keeps the
+	   slabs. */
 	if (!chunk_hold_ready(&queue->far->table, piece->chunk, 1, &view))
 		return;
-	/* Other threads wait for pieces of the version with which this piece was published. So the hedge must use slots
-	   of that version. */
+	/* A thread that changes slots waits for pieces of earlier versions. So the hedge may use only slots of the
+	   version with which its piece was published. */
 	if (view.epoch != piece->epoch ||
 	    !published_is_of(atomic_load_explicit(&queue->published[index], memory_order_relaxed), view.version) ||
 	    (slot = hedge_slot(queue, piece, &view)) < 0 || !far_hedge_begin(queue, index, 1)) {
@@ -256,7 +258,7 @@ void far_hedge_look(struct far_queue *queue)
 
 		if (!piece || waited < hedge->limit)
 			continue;
-		/* Moves the piece in any case, so that its read is looked at only once. */
+		/* Moves the piece even if it cannot be hedged, so that its read is handled here only once. */
 		far_piece_move(queue, hedge->pieces[i], PIECE_OVERDUE);
 		latency_overdue(&queue->links[piece->donor].latency, waited);
 		if (hedge->credit >= HEDGE_COST && buffer_is_free(hedge, 1))

@@ -18,8 +18,8 @@ void far_link_flush(struct far_queue *queue, unsigned donor)
 	if (!staged)
 		return;
 	posted = fabric_post(link->conn, link->ops, staged);
-	/* There was room, so the connection has ended. An event will say why, and its operations are carried out
-	   anew. */
+	/* There was room, so only a connection that has ended refuses operations. An event will report its end, and
+	   the operations are then carried out anew. */
 	if (posted != (int)staged)
 		link->established = false;
 }
@@ -30,7 +30,7 @@ void far_links_flush(struct far_queue *queue)
 		far_link_flush(queue, (unsigned)__builtin_ctzll(queue->staged));
 }
 
-/* Returns the memory for the bytes to or from @donor, and its region. The memory is the caller's buffer or a buffer of
+/* Returns the memory for the piece's bytes to or from @donor, and its region: the caller's memory or a buffer of
    the queue. */
 static uint8_t *stage_bytes(const struct far_queue *queue, const struct far_piece *piece, unsigned donor,
 			    const struct fabric_region **ret_region)
@@ -72,9 +72,9 @@ void far_link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_kind
 
 /* --- Waiting ---------------------------------------------------------------------------------------------------- */
 
-/* Returns since when the request waits for @donor. Waits for other donors in between do not count. A request waits for
-   one donor at a time. The FAR_REPLICAS_MAX longest waits are kept. A pause may have set far_now() back since the wait
-   began. */
+/* Returns since when the request has waited for @donor. Earlier waits for the same donor count, but waits for other
+   donors do not. The request remembers its FAR_REPLICAS_MAX longest waits. If this process was paused, far_now()
+   may be earlier than the beginning of a wait. */
 static uint64_t wait_since(const struct far_queue *queue, struct far_request *request, unsigned donor)
 {
 	struct far_wait *wait = NULL, *least = &request->waits[0];

@@ -1,6 +1,6 @@
 /*
- * far_link: a queue's connections to donors, one for each donor. They stage operations, and post them in batches. Other
- * files make and end the connections (far_queue.c), and take the answers (far_answer.h).
+ * far_link: a queue's connections to donors, one for each donor. Operations are staged here, and posted in batches.
+ * far_queue.c makes and ends the connections, and far_answer.h handles the answers.
  *
  * Threads: the queue's.
  */
@@ -10,14 +10,14 @@
 #include "client/io/far_queue.h"
 #include "client/io/latency.h"
 
-/* The most operations that are posted together. */
+/* The most operations in one batch. */
 #define FAR_LINK_BATCH 16u
 
 struct far_link {
 	struct fabric_conn *conn; /* NULL for none */
-	bool established;         /* the connection was made, and is not known to have ended */
+	bool established;         /* the connection can be used, and the queue has not seen its end */
 	uint32_t round;           /* the donor's round when `conn` was made */
-	struct latency latency;   /* latency of reads; used only with replicas */
+	struct latency latency;   /* how fast the donor answers reads; used only with replicas */
 	unsigned staged;
 	struct fabric_op ops[FAR_LINK_BATCH];
 };
@@ -41,13 +41,11 @@ static inline bool far_link_is_usable(const struct far_queue *queue, unsigned do
 	       link->round == atomic_load_explicit(&queue->far->donors[donor].round, memory_order_acquire);
 }
 
-/* Posts the operations that are staged for the donor. */
 void far_link_flush(struct far_queue *queue, unsigned donor);
-/* Posts all staged operations. */
 void far_links_flush(struct far_queue *queue);
 
-/* Returns true if one more operation can be staged. The link must be usable. This may find that the connection has
-   ended. */
+/* Returns true if one more operation can be staged. The link must be usable. It may not be usable afterwards,
+   because this may post operations and find that the connection has ended. */
 static inline bool far_link_has_room(struct far_queue *queue, unsigned donor)
 {
 	const struct far_link *link = &queue->links[donor];
@@ -60,8 +58,8 @@ static inline bool far_link_has_room(struct far_queue *queue, unsigned donor)
 /* Stages one operation of the piece, to or from the slot. There must be room. */
 void far_link_stage(struct far_queue *queue, uint16_t piece, enum fabric_op_kind kind, const struct chunk_slot *slot);
 
-/* Notes that the request waits for a donor that is away, or whose connection is being made. The control thread wakes
-   the queue when the donor is back or lost. */
+/* Notes that the request waits for a donor that is away, or whose connection is being made. The control thread
+   wakes the queue when the donor is up again or lost. */
 void far_link_await(struct far_queue *queue, struct far_request *request, unsigned donor);
 
 #endif

@@ -7,7 +7,6 @@
 
 #define TO(state) (1u << PIECE_##state)
 
-/* The legal moves: for each state, the states that a piece may move to. */
 static const uint8_t piece_moves[PIECE_STATES] = {
     [PIECE_FREE] = TO(UNDER_WAY),
     [PIECE_UNDER_WAY] = TO(OVERDUE) | TO(FREE),
@@ -39,7 +38,7 @@ void far_piece_move(struct far_queue *queue, uint16_t index, enum far_piece_stat
 		queue->idle_pieces[queue->idle_piece_count++] = index;
 }
 
-/* --- The way out -------------------------------------------------------------------------------------------------- */
+/* --- Publishing ------------------------------------------------------------------------------------------------ */
 
 static bool pages_are_live(const struct integrity *integrity, uint64_t page, uint32_t count)
 {
@@ -71,7 +70,7 @@ uint16_t far_piece_start(struct far_queue *queue, uint16_t request_index, uint32
 	return index;
 }
 
-/* Publishes the piece that far_piece_start() makes next. */
+/* Publishes the next piece, which far_piece_start() will make. */
 static enum far_way piece_publish(struct far_queue *queue, const struct far_request *request, uint32_t count,
 				  uint64_t chunk, const struct chunk_view *view)
 {
@@ -81,12 +80,12 @@ static enum far_way piece_publish(struct far_queue *queue, const struct far_requ
 	uint64_t page = request->io.page + request->next;
 	enum far_way way = FAR_GOES_OUT;
 
-	/* Publishes first, then looks at slots and window: see far_queue.h. */
+	/* Publishes before it looks at slots and window: see far_queue.h. */
 	atomic_store(published, published_make(page, count, view ? view->version : chunk_version(table, chunk), write));
 	if (view && !chunk_is_unchanged(table, chunk, view))
 		way = FAR_ANEW;
-	/* The pages were live before the piece was published. Since then they may have left for the backup, and the
-	   slab may have been given back. */
+	/* The pages were live before the piece was published. If they have left for the backup since, their slab
+	   may have been released. */
 	else if (view && !write && chunk_is_leaving(table, chunk) &&
 		 !pages_are_live(&queue->far->integrity, page, count))
 		way = FAR_ANEW;
@@ -105,8 +104,8 @@ enum far_way far_piece_publish(struct far_queue *queue, uint16_t request, uint32
 	enum far_way way = queue->direct ? FAR_GOES_OUT : FAR_KEPT_OUT;
 
 	assert(queue->idle_piece_count);
-	/* Tries twice. A window that closes after `waiting` is set wakes the queue. The second try sees a window that
-	   closed before. */
+	/* Tries twice. If the window closes after `waiting` was set, that wakes the queue. If it closed before, the
+	   second try finds it closed. */
 	for (unsigned i = 0; i < 2 && way == FAR_KEPT_OUT; i++) {
 		way = piece_publish(queue, &queue->requests[request], count, chunk, view);
 		if (way == FAR_KEPT_OUT)
@@ -117,7 +116,7 @@ enum far_way far_piece_publish(struct far_queue *queue, uint16_t request, uint32
 	return way;
 }
 
-/* --- The end ------------------------------------------------------------------------------------------------------ */
+/* --- The end --------------------------------------------------------------------------------------------------- */
 
 void far_piece_drop(struct far_queue *queue, const struct far_piece *piece, uint32_t pages)
 {
@@ -128,7 +127,8 @@ void far_piece_redo(struct far_queue *queue, const struct far_piece *piece)
 {
 	struct far_request *request = &queue->requests[piece->request];
 
-	/* Counts the write before the piece is withdrawn: see repair.c. */
+	/* Counts the write before the piece is withdrawn, so that a repair in a window sees the count: see
+	   repair.c. */
 	assert(piece->state != PIECE_FREE);
 	if (!request->counted_anew)
 		atomic_fetch_add(&queue->redone, 1);
@@ -136,7 +136,6 @@ void far_piece_redo(struct far_queue *queue, const struct far_piece *piece)
 	request->anew = true;
 }
 
-/* Withdraws the piece, if it was published. */
 static void piece_withdraw(struct far_queue *queue, uint16_t index)
 {
 	if (atomic_load_explicit(&queue->published[index], memory_order_relaxed) == PUBLISHED_NONE)

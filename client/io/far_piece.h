@@ -1,10 +1,10 @@
 /*
- * far_piece: a stretch of a request's pages in one chunk, on its way to or from donors or the backup. See far_queue.h.
+ * far_piece: a part of a request, in one chunk, on its way to or from donors or the backup. See far_queue.h.
  *
- *     FREE --> UNDER_WAY --read takes too long--> OVERDUE --read elsewhere, too--> HEDGED --first good answer--> LATE
+ *     FREE --> UNDER_WAY --read takes too long--> OVERDUE --second read sent--> HEDGED --first good answer--> LATE
  *
- * From every other state the piece becomes FREE once all its answers have come. piece_moves[] in far_piece.c lists the
- * legal moves.
+ * From every other state the piece becomes FREE when all its answers have arrived. piece_moves[] in far_piece.c
+ * lists the legal moves.
  *
  * Threads: the queue's.
  */
@@ -16,22 +16,22 @@
 /* One of the two reads of a piece that may be hedged. */
 struct far_try {
 	uint64_t posted_at; /* ns */
-	uint8_t *buffer;    /* a buffer of the queue; NULL if there is no such read, or it was answered */
+	uint8_t *buffer;    /* a buffer of the queue; NULL if this read was not sent, or is answered */
 };
 
 enum far_piece_state {
 	PIECE_FREE,
 	PIECE_UNDER_WAY,
-	PIECE_OVERDUE, /* a read from one donor takes too long; it is hedged at once or never */
-	PIECE_HEDGED,  /* read from two donors; the chunk counts one page more, so that it is not given back */
-	PIECE_LATE,    /* the request has the pages; the slower of the two donors has not answered yet */
+	PIECE_OVERDUE, /* the answer to its read takes too long; the piece is hedged now or never */
+	PIECE_HEDGED,  /* read from two donors; the chunk's count is one higher, to keep its slabs */
+	PIECE_LATE,    /* the request has the pages, but the slower of the two donors has not answered yet */
 	PIECE_STATES
 };
 const char *far_piece_state_name(enum far_piece_state state);
 
 struct far_piece {
 	enum far_piece_state state;
-	bool cut_off; /* a connection ended, and nobody knows if the operation was carried out */
+	bool cut_off; /* a connection ended, so nobody knows if the operation was carried out */
 	uint16_t request;
 	uint16_t donor; /* of a read: the donor that was asked first */
 	uint32_t count;
@@ -39,26 +39,28 @@ struct far_piece {
 	uint64_t page;
 	uint64_t chunk;
 	uint8_t *data;
-	uint8_t *sealed;         /* of a write: its pages in the queue's buffer, or NULL; far_sealed.h */
+	uint8_t *sealed;         /* of a write: its sealed pages in the queue's buffer, or NULL; far_sealed.h */
 	uint64_t left;           /* donors that have not answered, one bit each */
-	struct far_try tries[2]; /* of a read that may be hedged: from `donor`, and from another one; far_hedge.h */
+	struct far_try tries[2]; /* of a read that may be hedged: from `donor`, and from a second donor; far_hedge.h */
 };
 
-/* Makes a piece of the request's next @count pages, and publishes it. @view is NULL if the piece uses no slot. Returns
-   FAR_GOES_OUT on success, FAR_ANEW if the chunk's slots are no longer those of @view, and FAR_KEPT_OUT if a window is
-   open. The queue is woken when that window is closed. At least one piece must be FREE. */
+/* Makes a piece of the request's next @count pages, and publishes it. @view is NULL if the piece uses no slot.
+   Returns FAR_GOES_OUT if the piece can be sent. Otherwise there is no piece. FAR_ANEW means that the chunk's slots
+   are no longer those of @view. FAR_KEPT_OUT means that a window is open, and the queue will be woken when it
+   closes. At least one piece must be FREE. */
 enum far_way { FAR_GOES_OUT, FAR_ANEW, FAR_KEPT_OUT };
 enum far_way far_piece_publish(struct far_queue *queue, uint16_t request, uint32_t count, uint64_t chunk,
 			       const struct chunk_view *view, uint16_t *ret_piece);
-/* Makes a piece in the same way, but does not publish it. Returns the piece. */
+/* Makes a piece in the same way, without publishing it. Returns the piece. */
 uint16_t far_piece_start(struct far_queue *queue, uint16_t request, uint32_t count, uint64_t chunk, uint32_t epoch);
-/* Moves the piece between the states of a read that is hedged. */
+/* Moves a read that may be hedged to its next state. */
 void far_piece_move(struct far_queue *queue, uint16_t piece, enum far_piece_state to);
-/* Takes @pages, which were counted for the piece, off the count of its chunk. */
+/* Subtracts @pages, which were counted for the piece, from the count of its chunk. */
 void far_piece_drop(struct far_queue *queue, const struct far_piece *piece, uint32_t pages);
-/* Marks the request of a write that was cut off, so that it is carried out anew. The piece must not have ended yet. */
+/* Marks the request of a write that was cut off, so that the write is carried out anew. The piece must not have
+   ended. */
 void far_piece_redo(struct far_queue *queue, const struct far_piece *piece);
-/* Frees a piece that has no operation under way. */
+/* Frees a piece. It must have no operation in flight. */
 void far_piece_end(struct far_queue *queue, uint16_t piece);
 
 #endif

@@ -1,13 +1,14 @@
 /*
- * far_published: the word in which a queue publishes a piece, and which describes a window. See far_queue.h.
+ * far_published: the format of the word in which a queue publishes a piece. The rebuild window has the same format.
+ * See far_queue.h.
  *
  *     bits 18-63  first page
  *     bits 10-17  low 8 bits of the version of the chunk's slots
  *     bits 1-9    number of pages
  *     bit 0       1 for a write, 0 for a read
  *
- * 0 means that nothing is published. Eight bits of the version are enough. A piece is never under way while a version
- * rises by 256, because each change of slots waits for the pieces that use earlier versions.
+ * 0 means that nothing is published. Eight bits of the version are enough, because the version cannot rise by 256
+ * while a piece is in flight: each change of slots waits for the pieces of earlier versions.
  */
 #ifndef CLIENT_FAR_PUBLISHED_H
 #define CLIENT_FAR_PUBLISHED_H

@@ -1,5 +1,5 @@
 /*
- * far_query: asks one donor for its figures, in a session of its own. The handshake's WELCOME carries them.
+ * far_query: asks one donor for its figures, in a separate session. The donor sends them in its WELCOME.
  *
  * Threads: the caller's.
  */

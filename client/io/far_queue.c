@@ -17,15 +17,15 @@
 #include <unistd.h>
 
 #define QUEUE_EVENTS 32u
-/* After this many polls with a result, far_hedge_look() is called once. */
+/* While polls return events, only one in this many calls far_hedge_look(). */
 #define POLLS_PER_HEDGE_LOOK 32u
 
 /* --- Submitting ----------------------------------------------------------------------------------------------- */
 
 static bool queue_is_full(const struct far_queue *queue)
 {
-	/* Completions that were not polled yet count, too. There is room for FAR_QUEUE_DEPTH requests and completions
-	   together. */
+	/* A completion that was not polled yet occupies a request's place, so that the ring of completions cannot
+	   overflow. */
 	return queue->idle_request_count <= queue->tail - queue->head || queue->congested;
 }
 
@@ -44,7 +44,7 @@ int far_queue_submit(struct store_queue *base, const struct store_io *ios, unsig
 	}
 	far_links_flush(queue);
 	if (queue->direct)
-		return (int)taken; /* the rebuild thread's requests do not count as the program's */
+		return (int)taken; /* requests of the rebuild thread do not count as the program's */
 	far_count(&queue->counters.reads, reads);
 	far_count(&queue->counters.writes, writes);
 	return (int)taken;
@@ -105,14 +105,15 @@ static int link_connect(struct far_queue *queue, unsigned index)
 	pthread_mutex_lock(&far->attach);
 	hello.counter = ++donor->attach_counter;
 	auth_attach_mac(donor->session_key, far->id, hello.counter, hello.mac);
-	memcpy(via, donor->via, sizeof via); /* another address, if the donor left and came again */
+	memcpy(via, donor->via, sizeof via); /* may have changed, if the donor was removed and added again */
 	pthread_mutex_unlock(&far->attach);
 	wire_encode_hello(&hello, bytes);
 	return fabric_connect(queue->fabric, far->domain, via, bytes, sizeof bytes, (void *)(uintptr_t)index,
 			      &queue->links[index].conn);
 }
 
-/* Ends the connection to the donor, if there is one, as a fence. Operations under way there are carried out anew. */
+/* Ends the connection to the donor, if there is one, which fences it. Operations in flight there are carried out
+   anew. */
 static void link_drop(struct far_queue *queue, unsigned donor)
 {
 	struct far_link *link = &queue->links[donor];
@@ -134,7 +135,7 @@ static void link_broke(struct far_queue *queue, unsigned donor, int status)
 	mailbox_put_break(&queue->far->mailbox, donor, queue->links[donor].round, status ? status : -ECONNRESET);
 }
 
-/* If the donor's round has changed, ends the connection of the old round. If the new round is up, connects. */
+/* If the donor's round has changed, ends the connection of the old round. If the donor is up, connects to it. */
 static void link_follow(struct far_queue *queue, unsigned donor)
 {
 	struct far_link *link = &queue->links[donor];
@@ -164,7 +165,7 @@ static void link_event(struct far_queue *queue, const struct fabric_event *event
 {
 	unsigned donor = (unsigned)(uintptr_t)event->user;
 
-	/* Ignores events of a connection that the queue has dropped. */
+	/* Ignores events of a connection that was ended. */
 	if (event->conn != queue->links[donor].conn)
 		return;
 	if (event->kind == FABRIC_DONE && event->status == 0) {
@@ -289,7 +290,7 @@ static uint64_t queue_memory(const struct far_queue *queue)
 				  3 * sizeof(uint16_t) + sizeof(struct store_done));
 }
 
-/* Returns a zeroed array that is populated, so that the first request takes no page fault. */
+/* Returns a zeroed array whose memory is present, so that the first request takes no page fault. */
 static void *array_allocate(size_t count, size_t size)
 {
 	void *array = malloc(count * size);
@@ -335,11 +336,11 @@ static unsigned links_connecting(const struct far_queue *queue)
 	return count;
 }
 
-/* Connects to all donors that are up. A donor that cannot be reached is reported like any broken connection. */
+/* Connects to all donors that are up. A donor that cannot be reached is handled like a broken connection. */
 static int queue_connect(struct far_queue *queue)
 {
 	links_follow(queue);
-	/* Each connection ends or is established within connect_ms. */
+	/* Each connection is established or ends within connect_ms. */
 	while (links_connecting(queue)) {
 		struct fabric_event events[QUEUE_EVENTS];
 		int count = fabric_wait(queue->fabric, events, QUEUE_EVENTS, -1);
@@ -358,7 +359,7 @@ static int queue_set_up(struct far_queue *queue)
 	struct fabric_config config = far->config.fabric;
 	int error;
 
-	/* Gives a connect at least as much time as an operation. */
+	/* A connect gets at least as much time as an operation. */
 	if (config.connect_ms < config.io_ms)
 		config.connect_ms = config.io_ms;
 	error = fabric_open(&config, &queue->fabric);
@@ -408,9 +409,9 @@ void far_queue_close(struct store_queue *base)
 	struct far *far = queue->far;
 
 	far_backup_queue_end(queue);
-	/* Late answers (far_hedge.h) keep their slabs, and nobody will poll for them any more. They end with their
-	   connections. The queue stays in far->queues until its connections have ended. So other threads still see the
-	   published pieces of late answers. */
+	/* No LATE piece (far_hedge.h) will be polled any more, but each still protects its slabs from being
+	   released. Ending the connections ends these pieces. Until then the queue stays in far->queues, so that
+	   other threads see them. */
 	for (unsigned i = 0; i < far->donor_count; i++)
 		if (queue->links[i].conn)
 			link_drop(queue, i);

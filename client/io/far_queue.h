@@ -1,46 +1,47 @@
 /*
- * far_queue: one thread's way to the pages on donors.
+ * far_queue: one thread's access to the pages on donors.
  *
- * Theory of operation. A request is a run of pages, and is carried out in pieces. A piece is a stretch of pages of one
- * chunk that one fabric operation fetches or writes. A write takes one operation for each replica. Some pages need no
- * network. A never-written page is zero-filled. A lost page fails the request. A page written with zeroes becomes a
- * never-written one.
+ * Theory of operation. The caller submits a request for a run of pages (far_request.c). The queue cuts it into
+ * pieces. A piece is a run of pages of one chunk, which one fabric operation fetches or writes. A write needs one
+ * operation for each replica. When all pieces have ended, the request is complete. Some pages need no operation. A
+ * page that was never written reads as zeroes. A page that is written with zeroes counts as discarded. A read of a
+ * lost page fails.
  *
- * A request waits in a list if all pieces are in use, a connection has no room, or its chunk has no slab yet. The next
- * poll after an event looks at the request again.
+ * A request must wait if no piece is free, a connection has no room, or its chunk has no slab yet. It is then
+ * parked in a ring, and the next far_queue_poll() after an event tries it again.
  *
- *   write  Count the pages in their chunk, checksum or seal (far_sealed.h) them, and post. When all live replicas have
- *          answered, commit checksum and generation. Then check that the chunk's epoch is still the same, because the
- *          donor may be lost by now. Then report.
- *   read   Look at the chunk's slots, post to the first live replica or a faster one, verify, report. With several
- *          replicas, a failed read starts again on the next one, and an overdue read is sent to the next one, too
- *          (far_hedge.h). If no donor returns all pages of a request unchanged, the request is carried out page by
- *          page. Each page may then come from any donor.
+ *   write  Count the pages in their chunk, compute checksums or seal the pages (far_sealed.h), and post the
+ *          operations. When all live replicas have answered, commit checksums and generations. Then compare the
+ *          chunk's epoch, because the donors may have been lost meanwhile. Then complete the piece.
+ *   read   Look at the chunk's slots, post the operation to the first live replica or to a faster one, check the
+ *          bytes, and complete the piece. With several replicas, a read that fails is sent to the next replica, and a
+ *          read that is overdue is also sent to a second one (far_hedge.h). If no donor returns all pages of a
+ *          request intact, the pages are read one by one, because each may be intact on another donor.
  *
- * A failed operation breaks its connection (fabric/fabric.h). The queue ends that connection, which fences it, and
- * reports it to the control thread. It carries out anew every request that had an operation on that connection. This is
- * safe, because reads and writes may be repeated. These requests wait until the donor is up again or lost (donors.h).
- * In each round of the donor, the queue connects to it once. A write is not complete while a donor of its chunk is
- * away, because that donor may return with its old contents.
+ * A donor away. A failed operation breaks its connection (fabric/fabric.h). The queue ends the connection, which
+ * fences it, and reports it to the control thread. Every request with an operation on that connection is carried
+ * out anew, which is safe because reads and writes may be repeated. These requests wait until the donor is up again
+ * or lost (donors.h). When the donor's next round begins, the queue connects to it again. A write waits, too, if a
+ * donor of its chunk is away, because that donor may return with the old contents. But if another replica's donor
+ * is up, the control thread detaches the slot of the away donor (chunk_hinder()), and the write continues without
+ * it.
  *
- * If a write meets an away donor while another replica's donor is up, the control thread detaches the away donor's slot
- * (chunk_hinder()). The write then goes on without it.
+ * Publishing. Another thread may change a chunk's slots, or open a window, while pieces are in flight. It must then
+ * wait for the pieces that use the old slots, or that write in the window. So the queue publishes a piece before it
+ * sends the piece: its pages, and the version of the slots. Then the queue looks at the slots again. If they have
+ * changed, the piece is withdrawn and made anew with the new slots. The other thread first changes the slots, and
+ * then looks at published pieces. Both store before they load, with sequential consistency, so one of them always
+ * sees the other.
  *
- * Published pieces. Before a piece goes out, the queue publishes the piece's pages and the version of the chunk's
- * slots. Then the queue looks at the slots once more. If they have changed, the piece is withdrawn and begun anew.
- * Another thread may change a slot, or open a window, and then look at the published pieces. That thread sees every
- * piece that may still use the old slots, or be under way in the window. A piece that the thread does not see uses the
- * new slots. Both sides store before they load, with sequential consistency.
+ * A rebuild window (copier.h) keeps writes out of some pages. A write that finds a window open is withdrawn, and
+ * waits until the window is closed.
  *
- * A window (rebuild.h) keeps writers out of some pages. A write that finds a window open is withdrawn, too, and waits
- * until the window is closed.
+ * The rebuild thread's queue differs (far_queue_direct()): it does not wait for donors, and its pieces are not
+ * published. Its requests may name the one donor to read from or write to. A write to one donor changes neither
+ * checksum nor generation.
  *
- * The rebuild thread's queue is different (far_queue_direct()). It waits for no donor, and its pieces are not
- * published. Its requests may name the one donor to read from or write to. A write to one donor leaves checksum and
- * generation alone.
- *
- * Threads. The thread that uses the queue calls most functions. The control thread and the rebuild thread call
- * far_queue_wake(). All memory is allocated in far_queue_open().
+ * Threads. The thread that has opened the queue calls most functions. The control thread and the rebuild thread
+ * call far_queue_wake(). All memory is allocated in far_queue_open().
  */
 #ifndef CLIENT_FAR_QUEUE_H
 #define CLIENT_FAR_QUEUE_H
@@ -49,7 +50,7 @@
 #include "client/io/far_hedge.h"
 #include "client/io/far_sealed.h"
 
-/* The largest number of requests in flight on one queue. */
+/* The most requests in flight on one queue. */
 #define FAR_QUEUE_DEPTH 512u
 
 int far_queue_open(struct store *store, struct store_queue **ret_queue);
@@ -60,20 +61,21 @@ int far_queue_fd(const struct store_queue *queue);
 int far_queue_arm(struct store_queue *queue);
 bool far_queue_quiet(const struct store_queue *queue);
 
-/* Wakes the queue if its requests wait, or, with @all, in any case. Called with far->lock held. */
+/* Wakes the queue if its requests wait, or in any case if @all is true. Called with far->lock held. */
 void far_queue_wake(struct far_queue *queue, bool all);
 /* Adds the queue's counters to @counters. Any thread, with far->lock held. */
 void far_queue_count(const struct far_queue *queue, struct far_counters *counters);
 
-/* Makes this the rebuild thread's queue. No request may be in flight. */
+/* Turns the queue into that of the rebuild thread. No request may be in flight. */
 void far_queue_direct(struct store_queue *queue);
-/* Takes one request for @donor alone (or FAR_ON_BACKUP, for a write), for pages of one chunk. It does not wait for the
-   donor. The caller must have counted in the chunk in @epoch, so that the chunk keeps its slabs. An idle queue always
-   has room. The request fails with -EIO if the donor cannot be reached. If the epoch has ended, or the donor has no
-   slot of the chunk, a write fails with -ESTALE, and a read with -EIO. A read needs a FULL slot. */
+/* Submits a request for @donor alone, or for FAR_ON_BACKUP if it is a write. Its pages are in one chunk, and the
+   caller has counted in this chunk in @epoch, so that the chunk keeps its slabs. An idle queue always has room. The
+   request does not wait for the donor, but fails with -EIO if the donor cannot be reached. If the epoch has ended,
+   or the donor has no slot of the chunk, a write fails with -ESTALE and a read with -EIO. A read needs a FULL
+   slot. */
 void far_queue_submit_to(struct store_queue *queue, const struct store_io *io, unsigned donor, uint32_t epoch);
 /* Returns true if a published piece has pages of [@page, @page + @count). If @version is NULL, only writes count.
-   Otherwise only pieces of a version other than *@version count. Any thread, with far->lock held. */
+   Otherwise only pieces of another version than *@version count. Any thread, with far->lock held. */
 bool far_queue_is_at(const struct far_queue *queue, uint64_t page, uint64_t count, const uint32_t *version);
 /* Returns how many pieces are published. Any thread, with far->lock held. */
 unsigned far_queue_busy(const struct far_queue *queue);
@@ -90,22 +92,22 @@ struct far_queue {
 	struct far_link *links; /* one per donor */
 	uint64_t memory;        /* this queue's part of far->queue_memory, in bytes */
 	int wake;               /* eventfd */
-	_Atomic bool waiting;   /* requests wait for a wake-up by another thread */
-	uint32_t changes;       /* far->changes when waiting requests were last looked at */
-	bool congested;         /* a request waits for room */
-	bool look;              /* waiting requests may go on */
+	_Atomic bool waiting;   /* requests wait until another thread wakes the queue */
+	uint32_t changes;       /* the value of far->changes that the queue has seen */
+	bool congested;         /* a request waits for a piece, or for room on a connection */
+	bool look;              /* parked requests may be able to continue */
 	struct far_request *requests;
 	struct far_piece *pieces;
 	_Atomic uint64_t *published; /* one per piece; far_published.h */
-	_Atomic unsigned under_way;  /* pieces that are published */
-	unsigned late;               /* pieces that are late; far_hedge.h */
+	_Atomic unsigned under_way;  /* number of published pieces */
+	unsigned late;               /* number of pieces that are LATE; far_hedge.h */
 	_Atomic unsigned redone;     /* writes that were cut off and are not complete yet */
 	bool direct;
 	uint16_t *idle_requests, *idle_pieces; /* stacks */
 	unsigned idle_request_count, idle_piece_count;
-	uint16_t *parked; /* a ring of the requests that wait, in order */
+	uint16_t *parked; /* a ring of parked requests, in order */
 	unsigned parked_head, parked_tail;
-	uint64_t staged;          /* links with operations not yet posted, one bit each */
+	uint64_t staged;          /* links with operations that are not posted yet, one bit each */
 	struct store_done *dones; /* a ring of FAR_QUEUE_DEPTH */
 	unsigned head, tail;
 	struct far_counters counters;
@@ -114,7 +116,7 @@ struct far_queue {
 	unsigned polls;
 	struct backup_io *backup_ios;               /* one per piece, or NULL without a backup */
 	_Atomic(struct backup_io *) backup_answers; /* a stack of backup_ios */
-	unsigned backup_asked;                      /* backup_ios that are not answered yet */
+	unsigned backup_asked;                      /* how many of backup_ios are not answered yet */
 };
 
 #endif

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Returns the best slot to read @count pages from, among donors that can be reached and have not failed this request.
-   If there is none, returns a slot whose donor may be reached again, or -1. Stores all slots in *ret_view. */
+/* Returns the best slot from which to read @count pages: its donor can be reached and has not failed this request.
+   If there is none, returns a slot whose donor is away, or -1. Stores the chunk's slots in *ret_view. */
 static int read_replica(struct far_queue *queue, const struct far_request *request, uint64_t chunk, uint32_t count,
 			struct chunk_view *ret_view)
 {
@@ -34,7 +34,6 @@ static int read_replica(struct far_queue *queue, const struct far_request *reque
 	return usable ? __builtin_ctz(usable) : away;
 }
 
-/* Fetches @count live pages of one chunk. */
 static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
 {
 	struct far_request *request = &queue->requests[index];
@@ -51,7 +50,7 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 	}
 	donor = view.slots[replica].donor;
 	if (!far_link_is_usable(queue, donor)) {
-		/* The donor is away, perhaps for seconds. */
+		/* The donor may be away for seconds, and the backup can answer now. */
 		if (!far_link_donor_is_up(queue, donor) && far_backup_is_left(queue, request))
 			return far_backup_read(queue, index, chunk, count, false);
 		if (!queue->direct) {
@@ -66,7 +65,7 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 		return FAR_WAITS;
 	}
 	if (far_piece_publish(queue, index, count, chunk, &view, &piece) != FAR_GOES_OUT)
-		return FAR_GOES_ON; /* the read begins anew with the current slots */
+		return FAR_GOES_ON; /* the slots have changed: the caller tries again with the new ones */
 	queue->pieces[piece].donor = (uint16_t)donor;
 	if (queue->hedge.memory)
 		far_hedge_begin(queue, piece, 0);
@@ -81,7 +80,8 @@ enum far_progress far_read_next(struct far_queue *queue, uint16_t index, uint64_
 	bool untouched = chunk_is_untouched(&queue->far->table, chunk);
 	uint32_t count;
 
-	/* Does not read an untouched chunk's part of the arrays: it may not be present yet (integrity_begin()). */
+	/* Does not load the generations of an untouched chunk, because they may not be present yet
+	   (integrity_begin()). */
 	count = untouched ? limit : integrity_run(&queue->far->integrity, page, limit);
 	switch (untouched ? INTEGRITY_IS_ZERO : integrity_kind(&queue->far->integrity, page)) {
 	case INTEGRITY_IS_ZERO:

@@ -8,7 +8,6 @@
 
 #define TO(state) (1u << REQUEST_##state)
 
-/* The legal moves: for each state, the states that a request may move to. */
 static const uint8_t request_moves[REQUEST_STATES] = {
     [REQUEST_FREE] = TO(UNDER_WAY),
     [REQUEST_UNDER_WAY] = TO(PARKED) | TO(FREE),
@@ -27,7 +26,7 @@ const char *far_request_state_name(enum far_request_state state)
 	return state < REQUEST_STATES ? request_state_names[state] : "?";
 }
 
-/* Moves the request, and puts it where requests in this state are kept. */
+/* Moves the request, and adds it to the ring or stack for its new state. */
 static void request_move(struct far_queue *queue, uint16_t index, enum far_request_state to)
 {
 	struct far_request *request = &queue->requests[index];
@@ -42,7 +41,7 @@ static void request_move(struct far_queue *queue, uint16_t index, enum far_reque
 
 /* --- The end of a request --------------------------------------------------------------------------------------- */
 
-/* Ends the request. Its completion waits to be polled. */
+/* Ends the request, and puts its completion into the ring. */
 static void request_finish(struct far_queue *queue, uint16_t index)
 {
 	const struct far_request *request = &queue->requests[index];
@@ -54,15 +53,15 @@ static void request_finish(struct far_queue *queue, uint16_t index)
 	request_move(queue, index, REQUEST_FREE);
 }
 
-/* If one donor sent pages back changed, and another sent them unchanged, asks for a repair on the first donor. */
+/* If some donor has returned pages changed, asks for a repair of the request's pages there. */
 static void request_mend(const struct far_queue *queue, const struct far_request *request)
 {
 	if (request->wrong_bytes && !queue->direct)
 		mailbox_put_repair(&queue->far->mailbox, request->io.page, request->io.count, request->failed);
 }
 
-/* Begins the next page of a request that is read page by page. The page may come from any donor. No piece of the
-   request may be under way. */
+/* Begins the next page of a request that is read page by page. Each page may be read from any donor. No piece of
+   the request may be in flight. */
 static void request_single(struct far_request *request)
 {
 	assert(!request->pieces);
@@ -73,15 +72,15 @@ static void request_single(struct far_request *request)
 	request->wrong_bytes = request->not_on_backup = false;
 }
 
-/* Returns true if no donor has all of the request's pages intact, so that each page must be read separately. The
-   rebuild thread does this without the queue's help. */
+/* Returns true if the request failed because no donor has all of its pages intact, so that they must be read one by
+   one. Requests of the rebuild thread are left out, because the copier does this itself. */
 static bool read_in_parts(const struct far_queue *queue, const struct far_request *request)
 {
 	return request->status && !request->anew && request->failed && request->io.op == STORE_READ &&
 	       request->io.count > 1 && request->single == FAR_NONE && request->only == FAR_NONE && !queue->direct;
 }
 
-/* Ends the request, or parks it to be carried out anew. No piece of it may be under way. */
+/* Ends the request, or parks it to be carried out anew. None of its pieces may be in flight. */
 static void request_settle(struct far_queue *queue, uint16_t index)
 {
 	struct far_request *request = &queue->requests[index];
@@ -94,7 +93,7 @@ static void request_settle(struct far_queue *queue, uint16_t index)
 		request_single(request);
 		request->anew = true;
 	}
-	/* A write that failed is not carried out anew. */
+	/* A write with an error status ends with it. */
 	if (request->anew && !(request->status && request->io.op == STORE_WRITE)) {
 		request->anew = false;
 		request->status = 0;
@@ -115,7 +114,7 @@ void far_request_ended(struct far_queue *queue, uint16_t index)
 	assert(request->pieces);
 	request->pieces--;
 	if (request->state == REQUEST_PARKED) {
-		/* The request can end or begin anew now, or its next single page can be read. */
+		/* Has the request tried again: it can end, begin anew, or read its next single page. */
 		if (request->status || request->anew || request->single != FAR_NONE)
 			queue->look = true;
 	} else if (!request->pieces) {
@@ -123,9 +122,9 @@ void far_request_ended(struct far_queue *queue, uint16_t index)
 	}
 }
 
-/* --- The way of a request ---------------------------------------------------------------------------------------- */
+/* --- Carrying out ---------------------------------------------------------------------------------------------- */
 
-/* Carries out the request as far as possible. Returns FAR_WAITS if this must be called again. */
+/* Carries out the request as far as possible. Returns FAR_WAITS if it must be parked and tried again. */
 static enum far_progress request_issue(struct far_queue *queue, uint16_t index)
 {
 	struct far_request *request = &queue->requests[index];

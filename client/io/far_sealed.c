@@ -49,7 +49,7 @@ uint64_t far_sealed_memory(const struct far_queue *queue)
 
 /* --- The buffer ------------------------------------------------------------------------------------------------- */
 
-/* Returns a bit for each place in @idle where @count free pages follow each other. */
+/* Returns a bit for each position in @idle where a run of @count free pages begins. */
 static uint64_t runs_in(uint64_t idle, uint32_t count)
 {
 	while (--count && idle)
@@ -62,7 +62,7 @@ static uint64_t run_bits(uint32_t first, uint32_t count)
 	return (UINT64_MAX >> (64 - count)) << first % 64;
 }
 
-/* Returns the first of @count free pages in a row, or -1 if there are none. */
+/* Returns the first page of a run of @count free pages, or -1 if there is none. */
 static int run_find(const struct far_sealed *sealed, uint32_t count)
 {
 	for (unsigned i = 0; i < SEALED_PAGES / 64; i++) {
@@ -85,7 +85,6 @@ uint32_t far_sealed_room(const struct far_queue *queue, uint32_t count)
 	return count;
 }
 
-/* Seals the pages of a write into the buffer. There must be room for them. */
 static void pages_seal(struct far_queue *queue, struct far_piece *piece)
 {
 	struct far_sealed *sealed = &queue->sealed;
@@ -123,7 +122,7 @@ void far_sealed_end(struct far_queue *queue, uint16_t index)
 	piece->sealed = NULL;
 }
 
-/* --- What was read ---------------------------------------------------------------------------------------------- */
+/* --- Received pages -------------------------------------------------------------------------------------------- */
 
 bool far_sealed_verify(struct far_queue *queue, const struct far_piece *piece, uint32_t nth, const uint8_t *data)
 {
@@ -135,7 +134,7 @@ bool far_sealed_verify(struct far_queue *queue, const struct far_piece *piece, u
 	return integrity_unseal(integrity, queue->sealed.seal, piece->page + nth, data, out);
 }
 
-/* --- store_same(): each call borrows one of a few sealers -------------------------------------------------------- */
+/* --- store_same(): each call uses one of a few sealers --------------------------------------------------------- */
 
 int far_sealers_open(struct far *far)
 {
@@ -163,7 +162,7 @@ bool far_sealed_same(struct far *far, uint64_t page, const void *data)
 	unsigned i = 0;
 	bool same;
 
-	/* If all sealers are in use, tries again. Each use takes about a microsecond. */
+	/* If all sealers are in use, tries again soon: each use takes about a microsecond. */
 	while (!(seal = atomic_exchange_explicit(&far->sealers[i], NULL, memory_order_acquire))) {
 		i = (i + 1) % FAR_SEALERS;
 		if (!i)

@@ -6,8 +6,7 @@
 
 _Static_assert((uint64_t)STORE_RUN_MAX *STORE_PAGE <= FABRIC_OP_MAX, "a run is never too long for one operation");
 
-/* Returns how many pages from @data on, at most @limit, are all zero. If @zero is false, returns how many are not all
-   zero. */
+/* Returns how many pages from @data on, at most @limit, are all zero, or, if @zero is false, are not. */
 static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
 {
 	uint32_t count = 0;
@@ -17,12 +16,12 @@ static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
 	return count;
 }
 
-/* The donors of a held chunk. */
+/* The donors of a chunk in which a write has been counted. */
 struct write_links {
 	uint64_t live; /* donors that are not lost, one bit each */
-	int away;      /* one of these donors, which cannot be reached, or -1 */
-	bool others;   /* another donor, with a FULL slot, can be reached */
-	bool room;     /* all these donors can take an operation */
+	int away;      /* one of these donors that cannot be reached, or -1 */
+	bool others;   /* another donor with a FULL slot can be reached */
+	bool room;     /* all these donors can take one more operation */
 };
 
 static struct write_links write_links(struct far_queue *queue, const struct chunk_view *view)
@@ -36,7 +35,7 @@ static struct write_links write_links(struct far_queue *queue, const struct chun
 			continue;
 		links.live |= UINT64_C(1) << donor;
 		links.room = links.room && far_link_is_usable(queue, donor) && far_link_has_room(queue, donor);
-		/* Checks this last, because making room may show that the connection has ended. */
+		/* Checks this after far_link_has_room(), which may find that the connection has ended. */
 		if (!far_link_is_usable(queue, donor))
 			links.away = (int)donor;
 		else
@@ -48,13 +47,14 @@ static struct write_links write_links(struct far_queue *queue, const struct chun
 static void write_post(struct far_queue *queue, uint16_t piece, const struct chunk_view *view, uint64_t donors)
 {
 	far_sealed_prepare(queue, piece);
-	/* Does not check again that the donors are up. If a donor has gone meanwhile, its connection will end. */
+	/* Does not check again that the donors are up. If one has gone away, its connection will end. */
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		if (view->slots[i].state != SLOT_EMPTY && donors >> view->slots[i].donor & 1)
 			far_link_stage(queue, piece, FABRIC_WRITE, &view->slots[i]);
 }
 
-/* Returns true if the chunk was denied a slab since the request began to wait for it. Sets the request's status. */
+/* Returns true if the chunk was denied a slab since the request began to wait for it. The request's status is then
+   the reason. */
 static bool write_denied(struct far_request *request, const struct chunk *chunk, uint64_t index)
 {
 	int status;
@@ -63,22 +63,23 @@ static bool write_denied(struct far_request *request, const struct chunk *chunk,
 		return false;
 	status = atomic_load(&chunk->denial);
 	request->wanted = FAR_NO_CHUNK;
-	/* The slab was asked for before a write needed it. Now a write needs it, so asks for it again. */
+	/* The slab was only asked for ahead, before a write needed it. So the write asks again. */
 	if (status == -EAGAIN)
 		return false;
 	request->status = far_request_status(status);
 	return true;
 }
 
-/* Counts the pages in their chunk. Returns FAR_WAITS if the chunk has no slab yet. If it was denied one, also sets the
-   request's status. */
+/* Counts the pages in their chunk. Returns FAR_WAITS if the chunk has no slab yet. If the chunk was denied one,
+   also sets the request's status. */
 static enum far_progress write_hold(struct far_queue *queue, struct far_request *request, uint64_t index,
 				    uint32_t count, struct chunk_view *ret_view)
 {
 	struct chunk_table *table = &queue->far->table;
 	const struct chunk *chunk = &table->chunks[index];
 
-	/* Tries twice. A change after `waiting` is set wakes the queue. The second try sees an earlier change. */
+	/* Tries twice. If the chunk changes after `waiting` was set, that wakes the queue. If it changed before,
+	   the second try finds this. */
 	for (unsigned i = 0; i < 2; i++) {
 		if (chunk_state(table, index) != CHUNK_READY && write_denied(request, chunk, index))
 			return FAR_WAITS;
@@ -100,8 +101,8 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 	return FAR_WAITS;
 }
 
-/* Posts the held write. Returns FAR_GOES_ON if the write is posted, or must begin anew. Returns FAR_WAITS if a window
-   is open. */
+/* Sends a write whose pages were counted. Returns FAR_GOES_ON if it was sent or must be made anew. Returns
+   FAR_WAITS if a window is open. */
 static enum far_progress write_publish(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
 				       const struct chunk_view *view, uint64_t donors)
 {
@@ -116,17 +117,18 @@ static enum far_progress write_publish(struct far_queue *queue, uint16_t index, 
 	return way == FAR_ANEW ? FAR_GOES_ON : FAR_WAITS;
 }
 
-/* Notes that the write waits, because it cannot go to all of its chunk's replicas. */
+/* Notes why the write waits: a donor of its chunk cannot be reached. */
 static void write_await(struct far_queue *queue, struct far_request *request, uint64_t chunk,
 			const struct write_links *links)
 {
 	bool up = far_link_donor_is_up(queue, (unsigned)links->away);
 
-	/* The donor is up, and the connection is being made. An event tells when it is made, or why it failed. */
+	/* The donor is up, so its connection is being made. The queue is woken when this has succeeded or
+	   failed. */
 	if (links->others && up)
 		return;
-	/* The other replica's donor can be reached, so this slot is given up. `waiting` is set first, because the
-	   answer is a wake-up. */
+	/* Another replica's donor can be reached, so the control thread will detach this slot and wake the queue.
+	   `waiting` is set first, so that this wake-up is not lost. */
 	if (links->others) {
 		atomic_store(&queue->waiting, true);
 		chunk_hinder(&queue->far->table, chunk);
@@ -147,7 +149,8 @@ static enum far_progress write_only(struct far_queue *queue, uint16_t index, uin
 	if (donor == FAR_ON_BACKUP)
 		return far_backup_write(queue, index, chunk, request->io.count);
 	request->status = -ESTALE;
-	/* In another epoch nobody holds the chunk. Its slab may belong to another chunk when the bytes arrive. */
+	/* In another epoch the caller has not counted in the chunk, so the slab may belong to another chunk by
+	   now. */
 	if (!chunk_view(&queue->far->table, chunk, &view) || view.epoch != request->epoch)
 		return FAR_GOES_ON;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
@@ -164,7 +167,7 @@ static enum far_progress write_only(struct far_queue *queue, uint16_t index, uin
 	return FAR_GOES_ON;
 }
 
-/* Sends @count pages of one chunk. None of these pages is all zero. */
+/* Sends @count pages of one chunk. No page is all zero. */
 static enum far_progress write_send(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count)
 {
 	struct far *far = queue->far;
@@ -198,8 +201,8 @@ static enum far_progress write_send(struct far_queue *queue, uint16_t index, uin
 	} else if (links.live) {
 		queue->congested = true;
 	} else {
-		/* All donors of the chunk are lost. The control thread is giving up their slabs. Then the chunk gets a
-		   new slab. */
+		/* All donors of the chunk are lost. When the control thread has marked the chunk's pages as lost,
+		   the chunk can get a new slab, and the queue is woken. */
 		atomic_store(&queue->waiting, true);
 		queue->look |= !chunk_is_current(&far->table, chunk, view.epoch);
 	}

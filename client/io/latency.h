@@ -1,10 +1,13 @@
 /*
  * latency: how fast one donor answers reads, as one queue sees it.
  *
- * Theory of operation. A moving mean serves to compare donors. A small histogram yields p99. The histogram has four
- * buckets per power of two, from 256 ns to 4 s. It is halved every LATENCY_WINDOW answers, so that old answers fade.
- * The mean falls faster than it rises. So one slow answer among fast ones does not turn reads away from a donor. A
- * donor that has recovered soon counts as fast again. An overdue answer counts against its donor before it has come.
+ * Theory of operation. latency_record() updates a moving mean, by which donors are compared, and a small histogram,
+ * which gives p99. The histogram has four buckets per power of two, from 256 ns to 4 s. After LATENCY_WINDOW
+ * answers all buckets are halved, so that old answers count less.
+ *
+ * The mean falls faster than it rises. A single slow answer therefore does not divert reads from a fast donor, and
+ * a donor that has recovered soon counts as fast again. An overdue answer already counts before it arrives
+ * (latency_overdue()).
  *
  * Threads: the queue's. No allocation, no lock. Times are in ns.
  */
@@ -16,13 +19,13 @@
 
 #define LATENCY_BUCKETS 96u
 #define LATENCY_WINDOW 1024u
-/* The number of answers from which p99 is known. */
+/* p99 is known after this many answers. */
 #define LATENCY_KNOWN 64u
-/* The number of answers from which the mean may count against a donor. */
+/* The mean may count against a donor after this many answers. */
 #define LATENCY_JUDGED 8u
 
-/* The assumed mean of a donor that was never measured. It lies between that of a fast donor and that of a donor with an
-   overdue answer (far_hedge.h). */
+/* The assumed mean of a donor that was never measured. It is between that of a fast donor and that of a donor with
+   an overdue answer (far_hedge.h). */
 #define LATENCY_UNKNOWN_NS UINT64_C(1000000)
 
 /* Initially all zero. */
@@ -31,10 +34,9 @@ struct latency {
 	uint64_t p99;  /* 0 if not known yet */
 	uint32_t count;
 	uint16_t buckets[LATENCY_BUCKETS];
-	uint32_t window; /* sum of the buckets */
+	uint32_t window; /* the sum of the buckets */
 };
 
-/* Returns the mean by which donors are compared. */
 static inline uint64_t latency_expected(const struct latency *latency)
 {
 	return latency->mean ? latency->mean : LATENCY_UNKNOWN_NS;

@@ -36,7 +36,7 @@ uint64_t failure_domains_mates(const struct failure_domains *domains, unsigned d
 	return mates | domains->unknown;
 }
 
-/* Returns the donors before this one that are known to be in its domain. */
+/* Returns the donors with a smaller index that are known to be mates of this one, without leaving donors. */
 static uint64_t mates_before(const struct failure_domains *domains, unsigned donor)
 {
 	if (domains->unknown >> donor & 1)
@@ -74,9 +74,9 @@ bool failure_domains_lack(const struct failure_domains *domains, unsigned count,
 	return true;
 }
 
-/* --- Room ------------------------------------------------------------------------------------------------------- */
+/* --- Capacity -------------------------------------------------------------------------------------------------- */
 
-/* Adds up the free slabs of each domain in @ret_slabs. Returns the number of domains. */
+/* Adds up the free slabs of each failure domain in @ret_slabs. Returns the number of failure domains. */
 static unsigned shares_join(const struct failure_domains_share *shares, unsigned count, uint64_t ret_slabs[])
 {
 	unsigned of[FAR_DONORS_MAX] = {0}, domains = 0;

@@ -1,18 +1,21 @@
 /*
- * failure_domains: the failure domains of donors. Donors of one failure domain fail together.
+ * failure_domains: which donors fail together, so that a chunk's replicas are placed on donors that do not.
  *
- * Theory of operation. An operator may give a donor's machine the name of a failure domain, such as its rack. Donors of
- * one name are *mates*. No two mates hold replicas of one chunk. A donor without a name is a mate only of itself. An
- * adopted store has donors that have not been heard yet. Their names are unknown, so each counts as a mate of all
- * donors: its chunks get no other replica. Sets of donors are words, one bit per donor. No I/O and no clock.
+ * Theory of operation. An operator may name the failure domain of a donor's machine, such as its rack. The donor
+ * reports this name to the client. Donors with the same name are *mates*, and no two mates may hold replicas of one
+ * chunk. A donor without a name has no mates. In an adopted store, a donor's name is unknown until the donor
+ * answers. Until then the donor counts as a mate of all donors, so chunks with a slot on it get no further replica.
+ * A set of donors is one word, with one bit for each donor. No I/O and no clock.
  *
- * Room. A chunk takes a slab in as many failure domains as it has replicas. One holds at most c slabs of c chunks. So
- * c chunks fit if and only if the failure domains together can hold c times the replicas. Proof: fill one after the
- * other. Go from chunk to chunk, and begin again at the first chunk after the last. No chunk gets two slabs in the same
- * one (McNaughton's wrap-around rule, 1959). Placement goes by chance and may get stuck a little earlier.
+ * Capacity. failure_domains_chunks() computes how many chunks fit. A chunk needs a slab in as many failure domains
+ * as it has replicas. For c chunks, no more than c slabs of one failure domain can be used, because no chunk may
+ * use two of them. So c chunks fit exactly if these usable slabs of all failure domains add up to c times the
+ * replicas. Proof: hand out the slabs of one failure domain after another. Give each slab to the next chunk, and
+ * return to the first chunk after the last. No chunk then gets two slabs of one failure domain (McNaughton's
+ * wrap-around rule, 1959). The client places slabs at random, so it may run out a little earlier.
  *
- * Threads. One thread at a time uses a struct failure_domains. The control thread uses that of a store. Any thread may
- * call failure_domains_chunks() and failure_domains_room().
+ * Threads. One thread at a time uses a struct failure_domains: for that of a store, the control thread. Any thread
+ * may call failure_domains_chunks() and failure_domains_room().
  */
 #ifndef CLIENT_FAILURE_DOMAINS_H
 #define CLIENT_FAILURE_DOMAINS_H
@@ -22,39 +25,39 @@
 #include <stdint.h>
 
 struct failure_domains {
-	uint64_t unknown; /* donors not heard yet, one bit each */
-	uint64_t leaving; /* donors that the user has taken off the list, one bit each */
+	uint64_t unknown; /* donors that have not reported a name yet, one bit each */
+	uint64_t leaving; /* donors that the user has removed from the list, one bit each */
 	char names[FAR_DONORS_MAX][FAR_FAILURE_DOMAIN_SIZE];
 };
 
-/* Sets the name of the domain that the donor has told, or "" for none. */
+/* Stores the name of the failure domain that the donor has reported, or "" for none. */
 void failure_domains_name(struct failure_domains *domains, unsigned donor, const char *name);
-/* Notes that the donor's name is not known yet. */
 void failure_domains_forget(struct failure_domains *domains, unsigned donor);
-/* Notes that the donor holds no slab. So it is no mate of all donors any more, even if its name is unknown. */
+/* Notes that the donor holds no slab. It then does not count as a mate of all donors, even if its name is
+   unknown. */
 void failure_domains_empty(struct failure_domains *domains, unsigned donor);
 
-/* Returns the donors that fail together with this one, and this one, one bit each. */
+/* Returns the donor and its mates, one bit each. */
 uint64_t failure_domains_mates(const struct failure_domains *domains, unsigned donor);
-/* Returns the largest possible number of domains of the first @count donors that are not leaving. A donor not heard yet
-   may have a domain of its own. */
+/* Returns in how many failure domains the first @count donors are at most, without donors that are leaving. A donor
+   whose name is unknown counts as one more. */
 unsigned failure_domains_count(const struct failure_domains *domains, unsigned count);
 
-/* Returns true if the first @count donors are in too few domains for @replicas. If so, @text reports it, names two
-   donors of one domain, and says what to do. There are at least as many donors as replicas. */
+/* Returns true if the first @count donors are in fewer failure domains than @replicas. @text then says so, names
+   two donors of one failure domain, and advises what to do. @count must be at least @replicas. */
 #define FAILURE_DOMAINS_TEXT_MAX 1024
 bool failure_domains_lack(const struct failure_domains *domains, unsigned count, unsigned replicas,
 			  const char *const uris[], char text[FAILURE_DOMAINS_TEXT_MAX]);
 
-/* A donor's share: its free slabs and its failure domain. */
 struct failure_domains_share {
-	const char *failure_domain; /* its failure domain, or "" for one of its own */
+	const char *failure_domain; /* its failure domain, or "" for none */
 	uint64_t slabs;
 };
-/* Returns how many chunks fit, each in @replicas domains. There are at most FAR_DONORS_MAX donors. */
+/* Returns how many chunks fit, with each chunk's replicas in @replicas failure domains. @count is at most
+   FAR_DONORS_MAX. */
 uint64_t failure_domains_chunks(const struct failure_domains_share *shares, unsigned count, unsigned replicas);
-/* Returns how many bytes of chunks fit; each chunk counts once. @donors comes from far_donors() or far_query(). A lost
-   or unknown donor has no room. */
+/* Returns how many bytes of chunks fit. Each chunk counts once, whatever its replicas. @donors comes from
+   far_donors() or far_query(). A donor that is lost, or has no known figures, contributes nothing. */
 uint64_t failure_domains_room(const struct far_donor_info *donors, unsigned count, unsigned replicas);
 
 #endif

@@ -19,7 +19,7 @@ void leases_init(struct leases *leases, const struct leases_config *config, stru
 
 void leases_act(struct leases *leases, struct leases_action action)
 {
-	/* One wake-up is enough. It comes after all other actions. */
+	/* Queues are woken only once, after all other actions. */
 	if (action.kind == LEASES_WAKE) {
 		leases->wake = true;
 		return;
@@ -53,7 +53,7 @@ void leases_release(struct leases *leases, const struct chunk_slot *slot)
 	if (!donor->live)
 		return;
 	donor->held--;
-	/* When the donor is back, it takes back slabs that are not claimed. */
+	/* The donor takes this slab back when it returns, because nobody claims it. */
 	if (donor->away)
 		return;
 	donor->waiting++;
@@ -81,7 +81,6 @@ bool leases_donors_missing(const struct leases *leases)
 	       failure_domains_count(&leases->failure_domains, leases->config.donor_count) < leases->table->replicas;
 }
 
-/* Returns all donors that fail together with any of these. */
 static uint64_t mates_of(const struct leases *leases, uint64_t donors)
 {
 	uint64_t mates = 0;
@@ -105,7 +104,7 @@ bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slo
 	return true;
 }
 
-/* Chooses a donor that is not in @excluded. With @all, also one that seems to have no room. */
+/* Chooses a donor that is not in @excluded. @all is as for leases_choose(). */
 static int choose(struct leases *leases, uint64_t excluded, bool all)
 {
 	uint64_t free[FAR_DONORS_MAX];
@@ -115,7 +114,8 @@ static int choose(struct leases *leases, uint64_t excluded, bool all)
 		uint64_t asked = donor->asked * leases->config.slab_bytes;
 
 		free[i] = donor->free >= asked + leases->config.slab_bytes ? donor->free - asked : 0;
-		/* Tries donors without room, too: another client may have made room. */
+		/* A donor may have a free slab although its last figures show none, because another client may have
+		   released one. */
 		if (all)
 			free[i]++;
 		if (!donor->live || donor->away)
@@ -177,7 +177,8 @@ bool leases_list_first(const struct leases *leases, enum leases_list_kind kind, 
 	return leases->lists[kind].first;
 }
 
-/* Returns when the oldest chunk will have been in the list for the idle time, or UINT64_MAX if the list is empty. */
+/* Returns when the oldest chunk of the list will have been there for idle_ns, or UINT64_MAX if the list is
+   empty. */
 static uint64_t leases_list_due(const struct leases *leases, enum leases_list_kind kind)
 {
 	uint32_t first;
@@ -200,7 +201,7 @@ void leases_sort(struct leases *leases, uint32_t index, uint64_t now)
 {
 	struct chunk_table *table = leases->table;
 
-	/* Clears the bit first. A later step of a queue is seen below, or sets the bit again. */
+	/* Clears the bit before it looks. If a queue changes the chunk after that, it sets the bit again. */
 	chunk_attention_clear(table, index);
 	switch (chunk_state(table, index)) {
 	case CHUNK_WANTED:
@@ -210,8 +211,8 @@ void leases_sort(struct leases *leases, uint32_t index, uint64_t now)
 	case CHUNK_READY:
 		if (chunk_pages_held(table, index))
 			return;
-		/* The bit stays set while the chunk is listed, so that queues need not report each time it becomes
-		   empty. */
+		/* The bit stays set while the chunk is in the list. A queue that empties the chunk again then need
+		   not wake the control thread. */
 		chunk_attention_set(table, index);
 		leases_list_put(leases, LEASES_IDLE, index, now);
 		return;
@@ -231,7 +232,7 @@ bool leases_take_idle(struct leases *leases, uint32_t index, uint64_t now, struc
 	return false;
 }
 
-/* Returns true if a slab may be given back now, whichever donors hold it. */
+/* Returns true if a slab may be released now, whichever donor has it. */
 static bool window_is_open(const struct leases *leases)
 {
 	for (unsigned i = 0; i < leases->config.donor_count; i++)
@@ -259,7 +260,8 @@ static void idle_release(struct leases *leases, uint64_t now)
 	}
 }
 
-/* Sorts chunks that were granted a while ago. By now their writers hold pages of them, or have gone. */
+/* Sorts chunks that were granted some time ago. By now their writers have counted pages in them, or do not need
+   them. */
 static void fresh_sort(struct leases *leases, uint64_t now)
 {
 	uint32_t index;
@@ -289,10 +291,10 @@ void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held)
 {
 	failure_domains_forget(&leases->failure_domains, donor);
 	leases->donors[donor] = (struct leases_donor){.live = true, .away = true, .held = held};
-	leases->lacking = true; /* if a replica is missing is not known yet */
+	leases->lacking = true; /* it is not known yet if a replica is missing */
 }
 
-/* Takes an answer to a lease request (@asked) or to a release. Returns false if no such request is in flight. */
+/* Counts the answer to a lease request (@asked) or to a release. Returns false if no such request is in flight. */
 static bool leases_answered(struct leases *leases, unsigned donor, bool asked)
 {
 	struct leases_donor *d = &leases->donors[donor];
@@ -313,7 +315,7 @@ bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, con
 	struct leases_join *join = leases_join_find(leases, donor, request);
 	struct chunk_slot granted = *slot;
 
-	/* A slab must not belong to two chunks. */
+	/* Two chunks must never have the same slab. */
 	if (!leases_answered(leases, donor, true) || leases_holds(leases, donor, slot->slab))
 		return false;
 	granted.donor = donor;
@@ -361,7 +363,7 @@ void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now)
 void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming)
 {
 	leases->donors[donor].claiming = claiming;
-	/* Looks for slots that could not go while their slabs were being claimed. */
+	/* Detaches slots that could not be detached while their slabs were being claimed. */
 	for (uint32_t i = 0; i < leases->table->count && !claiming && leases->table->replicas > 1; i++)
 		leases_detach_away(leases, i);
 	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
@@ -370,13 +372,13 @@ void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming)
 void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now)
 {
 	leases->donors[donor] = (struct leases_donor){.live = true, .free = free, .held = held};
-	leases->join_at = now; /* another donor can be asked */
+	leases->join_at = now; /* joins can ask this donor now */
 	leases_wants_resume(leases, now);
 }
 
 /*
- * Detaches the chunk's slot on a lost donor. If no other FULL slot is on a live donor, keeps the slot and returns true:
- * the chunk is lost.
+ * Detaches the chunk's slot on a lost donor. If no other FULL slot is on a donor that is not lost, detaches nothing
+ * and returns true, because the chunk is lost.
  */
 static bool chunk_cut(struct leases *leases, uint32_t index, unsigned donor)
 {
@@ -410,7 +412,7 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now)
 	chunk_lose(table, index);
 	lost = integrity_lose(leases->integrity, first, count < table->pages ? count : table->pages);
 	chunk_lost(table, index);
-	leases_sort(leases, index, now); /* a queue may want it already */
+	leases_sort(leases, index, now); /* a queue may want the chunk again already */
 	return lost;
 }
 
@@ -421,7 +423,7 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 
 	leases->donors[donor] = (struct leases_donor){0};
 	failure_domains_empty(&leases->failure_domains, donor);
-	leases->lacking |= leases->table->replicas > 1; /* chunk_is_mated() may know the donors' failure domains now */
+	leases->lacking |= leases->table->replicas > 1; /* chunk_is_mated() may know more failure domains now */
 	leases_joins_drop(leases, donor, now);
 	for (uint32_t i = 0; i < table->count; i++)
 		if (chunk_cut(leases, i, donor))
@@ -461,7 +463,8 @@ void leases_scan(struct leases *leases, uint64_t now)
 			uint32_t index = (uint32_t)(i * 64 + (unsigned)__builtin_ctzll(bits));
 
 			leases_detach_away(leases, index);
-			/* An idle chunk is looked at when its time has come. A fresh chunk was used and emptied. */
+			/* A marked chunk in the list of new chunks was used and is empty again, so it is sorted at
+			   once. A chunk in the list of empty chunks waits for its time. */
 			if (leases->table->chunks[index].list == LEASES_FRESH)
 				leases_list_remove(leases, index);
 			if (leases->table->chunks[index].list == LEASES_UNLISTED)

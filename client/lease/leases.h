@@ -1,57 +1,62 @@
 /*
- * leases: decides which slabs are asked for and given back. A state machine without I/O or clock.
+ * leases: decides which slabs the client asks for and releases. A state machine without I/O or clock.
  *
- * Theory of operation. Queues mark chunks (chunks.h, `attention`) that are wanted or idle. A wanted chunk becomes a
- * want: one lease request for each replica, to donors that placement.c chooses. A denied or lost request is repeated to
- * other donors. When the last donor has denied it, or after the timeout, the chunk is denied. At most LEASES_WANTS_MAX
- * wants are active. Further wanted chunks wait in a list.
+ * Theory of operation. Queues mark chunks that need a slab or have become empty (chunks.h, `attention`).
+ * leases_scan() puts marked chunks into lists. leases_tick() and the answers of donors move them on. Each event may
+ * add actions, which the caller takes with leases_next() until there are none: requests to donors, and jobs for the
+ * rebuild thread.
  *
- * An idle chunk's slabs are given back after a while, so that a chunk that fills and empties does not flap. A wanted
- * chunk gets the slabs of an idle chunk, if there is one. A granted chunk is looked at again after a while, because its
- * writer may have gone. A chunk asked for ahead of its first write counts as idle at once. So its slabs serve any chunk
- * that needs some.
+ * A slab for a new chunk. leases_wants_start() turns a WANTED chunk into a want: one lease request for each
+ * replica, to donors that placement.c chooses. If a donor denies a request, another donor is asked. When all
+ * replicas are granted, the chunk becomes READY. When the last donor has denied, or after the timeout, the chunk is
+ * denied: writes that wait for it fail, or go to the backup. At most LEASES_WANTS_MAX wants are active, and other
+ * WANTED chunks wait in a list. Before the first request, the chunk's part of the integrity arrays is made present
+ * (integrity_begin()).
  *
- * A donor that is away is not asked for slabs, and no slab is given back to it. A want that only this donor could serve
- * waits for it until the timeout. So when the donor returns, it holds the slabs that the chunk table names (claims.h).
- * Requests that it has not answered are made anew. If it did grant such a request, nobody claims that slab, and the
- * donor takes it back.
+ * An empty chunk. Its slabs are released only after idle_ns, because a program may fill and empty the same chunk
+ * again and again. A want that needs slabs in this time gets those of the idle chunk at once. A chunk that was just
+ * granted is looked at again after idle_ns, because its writer may have gone meanwhile. A chunk that was asked for
+ * ahead of its first write counts as idle at once, so any want may take its slabs.
  *
- * Replicas. With several replicas, no write waits for a missing donor if another donor is up. A wanted chunk then
- * begins with fewer slabs. A write that meets an away donor says so (chunk_hinder()). If another replica's donor is up,
- * the away donor's slot is detached. It is not written any more, and never read again. A lost donor's slots are
- * detached if another replica lives. Otherwise the chunk is lost.
+ * A donor that is away. The client neither asks it for slabs nor releases its slabs. So when the donor returns, it
+ * still holds the slabs that the chunk table names (claims.h). A want that only this donor could serve waits for it
+ * until the timeout. Requests that the donor has not answered are repeated later. If the donor did grant one,
+ * nobody claims that slab, and the donor takes it back.
  *
- * A chunk that lacks a replica gets a join. There are few joins at a time. Chunks with the fewest readable replicas
- * come first. A join asks for a slab on a donor that holds none of the chunk's, and makes it a JOINING slot. Then the
- * caller is told to fill the slot (rebuild.h), and reports the end. After a success the slot becomes FULL. After a
- * failure it is detached. When no access to the slab is under way any more (LEASES_DRAIN), the slab goes back, and a
- * new join begins. If no donor has room, a join is tried again after a pause.
+ * Replicas. With several replicas, no write waits for an away or lost donor if another donor is up. A new chunk
+ * then begins with fewer slabs. If a write meets a slot whose donor is away, the queue marks the chunk
+ * (chunk_hinder()). If another replica's donor is up, the away donor's slot is detached: it is not written any
+ * more, and never read again. When a donor is lost, its slots are detached. A chunk that has no other replica is
+ * lost.
  *
- * Failure domains (failure_domains.h). No two slots of a chunk are on donors that fail together, so a donor that has a
- * slot also excludes its mates. The exception is a recalled slot and the slot that replaces it. If there are fewer
- * failure domains than replicas, chunks lack replicas. Replicas may share a failure domain after a donor has come back
- * under another name. Such a chunk gets a replica in another one, if there is one, and then one of the mates' slots
- * goes.
+ * Joins. A chunk that lacks a replica gets a join. At most LEASES_JOINS_MAX joins run at a time, and chunks with
+ * the fewest readable replicas are first. A join asks a donor that has no slab of the chunk. It puts the granted
+ * slab into a JOINING slot, and the caller fills this slot (LEASES_FILL, rebuild.h). If that succeeds, the slot
+ * becomes FULL. If it fails, the slot is detached. The slab is then released when no operation uses it any more
+ * (LEASES_DRAIN), and a new join begins. If no donor has a free slab, the join is tried again after pause_ns.
+ *
+ * Failure domains (failure_domains.h). No two slots of a chunk are on mates, so a donor that has a slot also
+ * excludes its mates. Only a recalled slot may have a mate: the slot that replaces it. If there are fewer failure
+ * domains than replicas, chunks lack replicas. If a donor returns with another failure domain, two replicas may be
+ * on mates. Such a chunk gets a join in another failure domain, if possible, and then one of the mates' slots is
+ * detached.
  *
  * Recalls. A donor that needs its memory recalls slabs (REVOKE). A chunk with a recalled slab counts as lacking a
- * replica, even if it has only one. It gets a join on another donor. When enough replicas are on other donors, the
- * recalled slab's slot is detached, and the slab goes back when no access to it is under way. If the deadline comes
- * first, the slot is detached at once. The chunk goes on with its other replicas, or is lost. Such a slab is not
- * released: its donor takes it.
+ * replica, so it gets a join on another donor. When enough replicas are on other donors, the recalled slot is
+ * detached, and the slab is released when no operation uses it. If the deadline comes first, the slot is detached
+ * at once. The chunk continues with its other replicas, or is lost if it has none. That slab is not released,
+ * because its donor takes it.
  *
- * Backup. If all slabs of a chunk are recalled, and no other donor has room, the chunk leaves for the backup, if there
- * is one (LEASES_LEAVE). The caller moves its pages there, and writes go there, too. When the chunk is empty, and no
- * access to its slabs is under way any more, they go back.
+ * Backup. If all slabs of a chunk are recalled, no other donor has a free slab, and there is a backup, the chunk
+ * leaves for the backup (LEASES_LEAVE). The caller moves the chunk's pages there, and new writes go there, too.
+ * When the chunk is empty and no operation uses its slabs, they are released.
  *
- * Leaving donors. The user may take a donor off the list (leases_donor_leave()). The donor is asked for a slab only if
- * no other donor has room, because a write must not fail for the sake of a list. Each of its slabs counts as recalled
- * without a deadline. So the chunks move as for any recall. If no other donor has room, they stay.
+ * Leaving donors. When the user removes a donor from the list (leases_donor_leave()), each of its slabs counts as
+ * recalled without a deadline. So its chunks move to other donors as for any recall, and stay if no other donor has
+ * a free slab. A want still asks a leaving donor if no other donor has a free slab, because a write must not fail
+ * on account of the list.
  *
- * A chunk's part of the integrity arrays is made present before its first slab is asked for (integrity_begin()).
- *
- * Each event may leave actions behind. The caller takes them with leases_next() until there is none.
- *
- * Threads: the control thread's.
+ * Threads: the control thread.
  */
 #ifndef CLIENT_LEASES_H
 #define CLIENT_LEASES_H
@@ -64,33 +69,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The sum of this and LEASES_WINDOW is at most the number of unsent messages that a connection queues. So a donor that
-   stalls is not taken for dead. */
+/* The most wants at a time. Together with LEASES_WINDOW this must not exceed the number of unsent messages that a
+   connection queues, because a connection whose queue is full counts as broken, although its donor may only be
+   slow. */
 #define LEASES_WANTS_MAX 16
-/* No slab is given back while this many requests are in flight to one donor. */
+/* No slab is released while this many requests to one donor are in flight. */
 #define LEASES_WINDOW 16
 #define LEASES_ACTIONS 512
-/* The number of joins at a time. While one is filled, the next one's donor makes a slab ready. */
+/* The most joins at a time. With two, a donor makes the next slab ready while the first is filled. */
 #define LEASES_JOINS_MAX 2
 
 struct leases_config {
 	unsigned donor_count;
 	uint64_t slab_bytes;
-	uint64_t timeout_ns; /* a chunk that is wanted for longer is denied */
-	uint64_t idle_ns;    /* how long a slab is idle before it is given back */
-	uint64_t pause_ns;   /* the pause between two searches for a donor with room for a missing replica */
+	uint64_t timeout_ns; /* a chunk that has been wanted for this long is denied */
+	uint64_t idle_ns;    /* an empty chunk keeps its slabs for this long */
+	uint64_t pause_ns;   /* the pause before donors are asked again for a missing replica */
 	uint64_t seed;
-	bool backup; /* there is a backup */
+	bool backup; /* the store has a backup */
 };
 
 struct leases_donor {
-	bool live;        /* the donor is known, and not lost */
-	bool away;        /* out of reach for now */
-	bool claiming;    /* its slabs are being claimed, so no slot on it may go */
-	uint64_t free;    /* bytes, by the donor's last figures */
+	bool live; /* the donor is known and not lost */
+	bool away;
+	bool claiming;    /* the donor's slabs are being claimed, so its slots must not be detached */
+	uint64_t free;    /* bytes, according to the donor's last figures */
 	uint32_t asked;   /* lease requests in flight */
 	uint32_t waiting; /* requests of any kind in flight */
-	uint64_t held;    /* slabs of the donor that this store holds */
+	uint64_t held;    /* slabs of the donor that this store leases */
 };
 
 struct leases_want {
@@ -98,8 +104,8 @@ struct leases_want {
 	bool over; /* the chunk was granted or denied, but requests are still in flight */
 	uint32_t chunk;
 	uint64_t deadline;
-	uint64_t tried;                      /* donors that denied it, one bit each */
-	uint32_t requests[FAR_REPLICAS_MAX]; /* numbers of requests in flight, or 0 */
+	uint64_t tried;                      /* donors that have denied a slab, one bit each */
+	uint32_t requests[FAR_REPLICAS_MAX]; /* the numbers of requests in flight, or 0 */
 	bool granted[FAR_REPLICAS_MAX];
 	struct chunk_slot slots[FAR_REPLICAS_MAX]; /* granted slabs; `donor` is also set for a request in flight */
 };
@@ -111,26 +117,26 @@ struct leases_want {
  *                       |                    +--failed--> DRAINING --drained--> FREE
  *                       +--denied, or not wanted any more--> FREE
  *
- * or to give back a surplus slot of the chunk, at once or when another slot is filled:
+ * or to release the slab of a surplus slot, at once or when another slot is filled:
  *
  *     FREE, FILLING --slot detached--> DRAINING --drained--> FREE
  *
  * or to move the chunk to the backup:
  *
- *     FREE, ASKING --nobody has room--> LEAVING --left--> EMPTYING --drained--> FREE
- *                                          +--failed--> FREE
+ *     FREE, ASKING --no donor has a free slab--> LEAVING --left--> EMPTYING --drained--> FREE
+ *                                                   +--failed--> FREE
  */
 enum leases_join_state { JOIN_FREE, JOIN_ASKING, JOIN_FILLING, JOIN_DRAINING, JOIN_LEAVING, JOIN_EMPTYING };
 struct leases_join {
 	enum leases_join_state state;
 	uint32_t chunk, epoch, request;
 	unsigned replica;
-	uint64_t tried;         /* donors that denied it, one bit each */
+	uint64_t tried;         /* donors that have denied a slab, one bit each */
 	struct chunk_slot slot; /* `donor` is also set for a request in flight */
-	bool cut;               /* the slot is gone, and the slab must not be released */
+	bool cut;               /* the slot is detached already, and the slab must not be released */
 };
 
-/* Lists of chunks, oldest first. A chunk is in at most one list. */
+/* Lists of chunks, oldest first. A chunk is in at most one list: wanted, idle (empty), or fresh (just granted). */
 enum leases_list_kind { LEASES_UNLISTED, LEASES_WANTED, LEASES_IDLE, LEASES_FRESH, LEASES_LISTS };
 struct leases_list {
 	uint32_t first, last; /* index + 1, or 0 for none */
@@ -139,12 +145,12 @@ struct leases_list {
 enum leases_action_kind {
 	LEASES_ASK,     /* send LEASE with `request` to `donor` */
 	LEASES_RELEASE, /* send RELEASE of `slab` to `donor` */
-	LEASES_WAKE,    /* wake waiting queues: a chunk was granted, denied, lost, or lost a slot */
+	LEASES_WAKE,    /* wake waiting queues: a chunk was granted, denied or lost, or one of its slots was detached */
 	LEASES_FILL,    /* fill the JOINING slot of join `request`; then call leases_filled() */
-	LEASES_DRAIN,   /* call leases_drained() when no access to the slab of join `request` is under way */
+	LEASES_DRAIN,   /* when no operation uses the slab of join `request`, call leases_drained() */
 	LEASES_LEAVE,   /* move the pages of join `request`'s chunk to the backup; then call leases_left() */
-	LEASES_LACKING, /* replicas begin to be made anew */
-	LEASES_WHOLE,   /* no chunk lacks replicas any more */
+	LEASES_LACKING, /* tell the user: missing replicas are being rebuilt */
+	LEASES_WHOLE,   /* tell the user: no chunk lacks a replica any more */
 };
 struct leases_action {
 	enum leases_action_kind kind;
@@ -152,10 +158,9 @@ struct leases_action {
 	uint64_t slab;
 };
 
-/* A slab that its donor has recalled. */
 struct leases_recall {
 	uint64_t slab;
-	uint64_t until; /* deadline in ns, or 0 if not recalled */
+	uint64_t until; /* the deadline in ns, or 0 if the slab is not recalled */
 	uint32_t donor;
 };
 
@@ -167,101 +172,103 @@ struct leases {
 	struct leases_donor donors[FAR_DONORS_MAX];
 	struct failure_domains failure_domains;
 	struct leases_want wants[LEASES_WANTS_MAX];
-	uint32_t request; /* the last request's number */
+	uint32_t request;
 	struct leases_join joins[LEASES_JOINS_MAX];
-	struct leases_recall *recalls;          /* one per slot of every chunk, or NULL if nothing can be recalled */
-	uint64_t gone;                          /* leaving donors that were let go, one bit each */
-	bool recalled;                          /* some slab may be recalled */
-	uint64_t recall_due;                    /* the earliest deadline of recalled slabs */
-	bool lacking;                           /* some chunk may lack a replica */
+	struct leases_recall *recalls; /* one per slot of every chunk, or NULL if nothing can be recalled */
+	uint64_t gone;                 /* removed donors whose last slab is gone, one bit each */
+	bool recalled;                 /* some slab may be recalled */
+	uint64_t recall_due;
+	bool lacking;                           /* some chunk may lack a replica, or have a surplus one */
 	bool mending;                           /* LEASES_LACKING was reported, and LEASES_WHOLE not yet */
-	uint32_t join_next;                     /* where the search for the next chunk begins */
-	uint64_t join_at;                       /* when that search may begin */
-	bool join_any;                          /* take the next chunk, even if other chunks have fewer replicas */
-	struct leases_list lists[LEASES_LISTS]; /* by enum leases_list_kind */
-	bool wake;                              /* LEASES_WAKE is the next action */
+	uint32_t join_next;                     /* the chunk at which the search for the next join begins */
+	uint64_t join_at;                       /* when the next search may begin */
+	bool join_any;                          /* take the first chunk found, even if others have fewer replicas */
+	struct leases_list lists[LEASES_LISTS]; /* by enum leases_list_kind; LEASES_UNLISTED is not used */
+	bool wake;                              /* LEASES_WAKE follows the other actions */
 	unsigned head, tail;
 	struct leases_action actions[LEASES_ACTIONS];
 };
 
-/* @table and @integrity outlive @leases. */
+/* @table and @integrity must outlive @leases. */
 void leases_init(struct leases *leases, const struct leases_config *config, struct chunk_table *table,
 		 struct integrity *integrity);
 bool leases_next(struct leases *leases, struct leases_action *ret_action);
 /* Returns when leases_tick() must be called next, or UINT64_MAX for never. */
 uint64_t leases_due(const struct leases *leases);
 
-/* Notes that the donor is ready and has @free bytes. */
+/* The donor is ready and has @free bytes. */
 void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free);
-/* Sets the donor's failure domain, or "" for one of its own. Called before the donor is first used, and each time
-   before it is used again. Its slabs stay. */
+/* Stores the donor's failure domain, or "" for none. Called before the donor is first used, and each time before it
+   is used again. Does not change its slots. */
 void leases_donor_named(struct leases *leases, unsigned donor, const char *failure_domain);
-/* Notes a donor of an adopted store, which has not been reached yet. It should hold @held slabs. */
+/* Notes a donor of an adopted store, which was not reached yet and should hold @held slabs. */
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
-/* leases_donor_away(): the donor cannot be reached. leases_donor_back(): it can be reached again, and holds @held
-   slabs, which the chunk table names. */
+/* leases_donor_away(): the donor cannot be reached. leases_donor_back(): the donor is up again, and holds the @held
+   slabs that the chunk table names. */
 void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now);
 void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now);
-/* The claiming of the donor's slabs begins, or has ended without the donor's return. */
+/* The donor's slabs are being claimed, or the claiming has ended before the donor was up. */
 void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming);
-/* The donor's slabs are gone. Returns how many pages are lost with them. */
+/* The donor's slabs are gone. Returns how many pages are lost. */
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now);
-/* leases_donor_leave(): the user has taken the donor off the list. Its slabs count as recalled when
-   leases_leaving_tick() is called next, and again after every second. leases_donor_stay(): the donor is on the list
-   again. leases_donor_gone(): it has no slab any more, and is let go. */
+/* leases_donor_leave(): the user has removed the donor from the list. Its slabs count as recalled at the next
+   leases_leaving_tick(). leases_donor_stay(): the donor is on the list again. leases_donor_gone(): the donor has no
+   slab of ours any more, and its session was ended. */
 void leases_donor_leave(struct leases *leases, unsigned donor);
 void leases_donor_stay(struct leases *leases, unsigned donor);
 void leases_donor_gone(struct leases *leases, unsigned donor, uint64_t now);
 /* Returns true if the donor has no slab of ours, and no request to it is in flight. */
 bool leases_donor_is_empty(const struct leases *leases, unsigned donor);
-/* Marks the slabs of leaving donors as recalled. Marks are void once a donor has come back (leases_recall_void()), and a
-   request in flight may bring another slab, so this must be called from time to time. */
+/* Marks the slabs of leaving donors as recalled. Must be called every second or so, because new slabs may need the
+   mark: a request in flight may bring one, and a donor that has come back clears the marks
+   (leases_recall_void()). */
 void leases_leaving_tick(struct leases *leases, uint64_t now);
-/* Returns true if a chunk is being moved or copied. */
+/* Returns true if some join is active: a chunk's pages are being copied or moved. */
 bool leases_is_moving(const struct leases *leases);
-/* Looks at the chunks that queues have marked. */
+/* Handles the chunks that queues have marked. */
 void leases_scan(struct leases *leases, uint64_t now);
 void leases_tick(struct leases *leases, uint64_t now);
 
-/* Take the answers to requests. @slot has address, rkey and slab. A slab that nobody waits for any more is given back.
-   Return false if the donor has broken the protocol: no such request is in flight, or the slab is ours already. The
-   caller must then treat the donor as away. */
+/* Handle the answers to requests. @slot has address, rkey and slab. If nobody waits for the slab any more, it is
+   released. Return false if the donor has broken the protocol: it has no such request, or the slab is ours already.
+   The caller must then treat the donor as away. */
 bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
 		    uint64_t now);
 bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
 bool leases_released(struct leases *leases, unsigned donor);
 
-/* leases_recalls_open() allocates the memory for recalls. The memory is touched only when a slab is recalled. Returns 0
-   or -ENOMEM. */
+/* leases_recalls_open() allocates the memory for recalls. It is touched only when a slab is recalled. Returns 0 or
+   -ENOMEM. */
 int leases_recalls_open(struct leases *leases);
 void leases_recalls_close(struct leases *leases);
 /*
  * Messages of a donor about one of its slabs:
  *
- *   leases_recall  The donor recalls the slab. It may be used until @until (ns), or without limit if that is
+ *   leases_recall  The donor recalls the slab. The client may use it until @until (ns), or without limit if that is
  *                  UINT64_MAX. Returns false if no chunk has the slab.
- *   leases_keep    The donor takes its recall back.
- *   leases_taken   The donor has taken the slab. Returns how many pages are lost with it.
+ *   leases_keep    The donor withdraws its recall.
+ *   leases_taken   The donor has taken the slab. Returns how many pages are lost.
  */
 bool leases_recall(struct leases *leases, unsigned donor, uint64_t slab, uint64_t until, uint64_t now);
 void leases_keep(struct leases *leases, unsigned donor, uint64_t slab);
 uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint64_t now);
-/* Forgets a recall of the slot. Called when the slot gets a slab, because a restarted donor may reuse a slab's name.
-   Also called when a donor has come back and confirmed the slab, because the donor then repeats its recalls. */
+/* Clears a recall of the slot. Called when the slot gets a new slab, because a restarted donor may use the name of
+   an old one. Also called when a donor has come back and confirmed the slab, because the donor then sends its
+   recalls again. */
 void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica);
-/* leases_recalls_tick() detaches slots whose deadline has passed, and returns how many pages are lost with them.
+/* leases_recalls_tick() detaches slots whose deadline has passed, and returns how many pages are lost.
    leases_recalls_due() returns when to call it next, or UINT64_MAX for never. */
 uint64_t leases_recalls_tick(struct leases *leases, uint64_t now);
 uint64_t leases_recalls_due(const struct leases *leases);
-/* Returns true if the pages of some recalled slot must still be moved. Clears `recalled` if no slab is recalled any
-   more. */
+/* Returns true if the pages of some recalled FULL slot must still be moved. Clears `recalled` if no slab is
+   recalled. */
 bool leases_recalling(struct leases *leases);
 
 /* Report the end of LEASES_FILL and of LEASES_DRAIN. @good means that the slot has all pages of the chunk's FULL
    slots. */
 void leases_filled(struct leases *leases, unsigned join, bool good, uint64_t now);
 void leases_drained(struct leases *leases, unsigned join, uint64_t now);
-/* Reports the end of LEASES_LEAVE. @good means that no page of the chunk is live. */
+/* Reports the end of LEASES_LEAVE. @good means that the chunk has no live page any more. */
 void leases_left(struct leases *leases, unsigned join, bool good, uint64_t now);
 
 #endif

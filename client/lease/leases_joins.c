@@ -1,9 +1,9 @@
-/* leases_joins: gives another replica to chunks that lack one. See leases.h and leases_own.h. */
+/* leases_joins: gives chunks that lack a replica another one. See leases.h and internal.h. */
 #include "client/lease/internal.h"
 
 #include <assert.h>
 
-/* --- Slots that go -------------------------------------------------------------------------------------------- */
+/* --- Slots of donors that are away ----------------------------------------------------------------------------- */
 
 static bool donor_is_up(const struct leases *leases, unsigned donor)
 {
@@ -33,13 +33,13 @@ void leases_detach_away(struct leases *leases, uint32_t index)
 			continue;
 		}
 		chunk_detach(table, index, i);
-		leases_release(leases, &slots[i]); /* the donor takes it back when it returns */
+		leases_release(leases, &slots[i]); /* the donor takes the slab back when it returns */
 		leases->lacking = true;
 	}
 	if (later)
 		chunk_hinder(table, index);
-	/* Wakes the waiting queues, even if an earlier call has detached the slot. If no replica's donor is up, nothing
-	   has changed for them, and the donor's next step wakes all queues. */
+	/* Wakes the waiting queues even if an earlier call has detached the slot. If no replica's donor is up, they
+	   must wait on, and are woken when a donor returns or is lost. */
 	else if (up)
 		leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
 }
@@ -72,13 +72,13 @@ static bool join_is_current(const struct leases *leases, const struct leases_joi
 	return chunk_epoch(leases->table, join->chunk, &epoch) && epoch == join->epoch;
 }
 
-/* Returns true if two of the chunk's replicas would fail together. Perhaps the recall of one was taken back after its
-   replacement came. Or a donor has come back with another failure domain. */
+/* Returns true if two of the chunk's replicas are on mates. This happens if a recall was withdrawn after its
+   replacement was FULL, or if a donor has returned with another failure domain. */
 static bool chunk_is_mated(const struct leases *leases, uint32_t index)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 
-	/* Nobody knows yet whose mate an unknown donor is. */
+	/* As long as a donor's failure domain is unknown, its mates are, too. */
 	if (chunk_state(leases->table, index) != CHUNK_READY || leases->failure_domains.unknown)
 		return false;
 	chunk_slots(leases->table, index, slots);
@@ -91,14 +91,14 @@ static bool chunk_lacks_replicas(const struct leases *leases, uint32_t index)
 	return chunk_replicas_missing(leases->table, index) || leases_recalled_slots(leases, index);
 }
 
-/* Returns true if the chunk has too few replicas, too many, or two that would fail together. */
+/* Returns true if the chunk has too few replicas, too many, or two on mates. */
 static bool chunk_lacks(const struct leases *leases, uint32_t index)
 {
 	return chunk_lacks_replicas(leases, index) || chunk_has_spare(leases->table, index) ||
 	       chunk_is_mated(leases, index);
 }
 
-/* Returns how many of the chunk's replicas can be read. */
+/* Returns how many of the chunk's replicas can be read now. */
 static unsigned replicas_up(const struct leases *leases, uint32_t index)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -119,8 +119,8 @@ static void join_act(struct leases *leases, const struct leases_join *join, enum
 						  .epoch = join->epoch});
 }
 
-/* Asks the next donor that neither holds a replica of the chunk nor is a mate of a donor that does. Returns false if
-   there is no such donor, or if one of the chunk's slots must go first. */
+/* Requests a slab of a donor that was not tried yet and that neither has a slot of the chunk nor is a mate of such
+   a donor. Returns false if there is no such donor, or if a surplus slot must be detached first. */
 static bool join_ask(struct leases *leases, struct leases_join *join)
 {
 	uint64_t going, used = leases_used(leases, join->chunk, FAR_SLOTS_MAX, &going);
@@ -139,9 +139,9 @@ static bool join_ask(struct leases *leases, struct leases_join *join)
 	return true;
 }
 
-/* Detaches one surplus slot of the chunk, if it has one. The join then owns the slab, and releases it when it is
-   drained. If the donor is away, the slab is not released: the donor takes it back when it returns. Returns true if a
-   slot was detached. */
+/* Detaches one surplus slot of the chunk, if it has one. The join then owns the slab, and releases it after
+   LEASES_DRAIN. If the donor is away, the join does not release the slab, because the donor takes it back when it
+   returns. Returns true if a slot was detached. */
 static bool join_replaces(struct leases *leases, struct leases_join *join)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -152,7 +152,7 @@ static bool join_replaces(struct leases *leases, struct leases_join *join)
 		return false;
 	chunk_slots(leases->table, join->chunk, slots);
 	donor = &leases->donors[slots[replica].donor];
-	/* Its slabs are being claimed, or no other replica can be read for now. */
+	/* The slab is being claimed, or no other replica can be read now. */
 	if (donor->claiming || replicas_up(leases, join->chunk) <= donor_is_up(leases, slots[replica].donor))
 		return false;
 	chunk_detach(leases->table, join->chunk, replica);
@@ -180,13 +180,13 @@ static bool chunk_can_leave(const struct leases *leases, uint32_t index)
 	return up && leases_recalled_slots(leases, index) == full;
 }
 
-/* Called if no donor has room for a replacement. If there is a backup, and all slabs of the chunk are recalled, lets
-   the join's chunk leave for the backup and returns true. */
+/* Called if no donor has a free slab for the join. Lets the chunk leave for the backup if there is one and all
+   slabs of the chunk are recalled. Returns true if the chunk leaves. */
 static bool join_leaves(struct leases *leases, struct leases_join *join)
 {
 	struct chunk_view view;
 
-	/* The count keeps the chunk from becoming idle while accesses to its slabs may be under way. */
+	/* The chunk's count is raised so that the chunk does not become idle while its slabs may be in use. */
 	if (!leases->config.backup || !chunk_can_leave(leases, join->chunk) ||
 	    !chunk_hold_ready(leases->table, join->chunk, 1, &view))
 		return false;
@@ -197,14 +197,15 @@ static bool join_leaves(struct leases *leases, struct leases_join *join)
 	return true;
 }
 
-/* Returns true if the chunk is still in the join's epoch and still needs the join. */
+/* Returns true if the chunk is still in the join's epoch and still needs a join. */
 static bool join_is_wanted(const struct leases *leases, const struct leases_join *join)
 {
 	return join_is_current(leases, join) && chunk_lacks(leases, join->chunk);
 }
 
-/* Returns true if no slot that stays, except @replica, is on a mate of the join's donor. This may have changed: a donor
-   has come back with another domain, or a recall was taken back. */
+/* Returns true if the join's donor is not a mate of any donor that has a slot of the chunk, except slot @replica
+   and recalled slots. The answer may have changed since the donor was asked: a donor has returned with another
+   failure domain, or a recall was withdrawn. */
 static bool join_is_apart(const struct leases *leases, const struct leases_join *join, unsigned replica)
 {
 	uint64_t going, used = leases_used(leases, join->chunk, replica, &going);
@@ -219,7 +220,7 @@ void leases_join_granted(struct leases *leases, struct leases_join *join, const 
 
 	join->state = JOIN_FREE;
 	leases->join_at = now;
-	/* The count keeps the chunk from becoming idle while it is filled. */
+	/* The chunk's count is raised so that the chunk does not become idle while it is filled. */
 	if (!join_is_wanted(leases, join) || !join_is_apart(leases, join, FAR_SLOTS_MAX) ||
 	    !chunk_hold_ready(leases->table, join->chunk, 1, &view)) {
 		leases_release(leases, slot);
@@ -300,7 +301,8 @@ void leases_joins_drop(struct leases *leases, unsigned donor, uint64_t now)
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
 		struct leases_join *join = &leases->joins[i];
 
-		/* If the chunk leaves for the backup, the caller notices this itself. */
+		/* A chunk that leaves for the backup may go on. If its pages cannot be read any more, the rebuild
+		   thread reports this. */
 		if (join->state == JOIN_FREE || join->state == JOIN_LEAVING || join->state == JOIN_EMPTYING ||
 		    join->slot.donor != donor)
 			continue;
@@ -318,7 +320,7 @@ void leases_joins_drop(struct leases *leases, unsigned donor, uint64_t now)
 	}
 }
 
-/* Takes the join's page off the chunk's count. The chunk may be idle then. */
+/* Subtracts the join's page from the chunk's count. The chunk may be empty then. */
 static void join_let_go(struct leases *leases, const struct leases_join *join, uint64_t now)
 {
 	if (chunk_drop(leases->table, join->chunk, join->epoch, 1) &&
@@ -332,7 +334,7 @@ void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t no
 	bool current = join_is_current(leases, join), replaced = false;
 
 	assert(join->state == JOIN_FILLING);
-	/* The recall of the slot that was to go may have been taken back. */
+	/* The new slot may not be needed any more, because a recall was withdrawn. */
 	good = good && (!current || (chunk_lacks(leases, join->chunk) && join_is_apart(leases, join, join->replica)));
 	if (good && current && !join->cut) {
 		chunk_promote(leases->table, join->chunk, join->replica);
@@ -346,15 +348,15 @@ void leases_filled(struct leases *leases, unsigned index, bool good, uint64_t no
 		join->state = JOIN_FREE;
 		return;
 	}
-	/* A queue that has seen the slot may still write to the slab. If the chunk is lost, there is no slot to
-	   detach. */
+	/* A queue that has seen the slot may still write to the slab, so the slab is drained. If the chunk was
+	   lost, it has no slot to detach. */
 	if (current)
 		chunk_detach(leases->table, join->chunk, join->replica);
 	join->state = JOIN_DRAINING;
 	join_act(leases, join, LEASES_DRAIN);
 }
 
-/* The chunk has left for the backup, and no access to its slabs is under way. Gives the slabs back at once. */
+/* The chunk has left for the backup, and no operation uses its slabs. Releases them without waiting for idle_ns. */
 static void join_emptied(struct leases *leases, const struct leases_join *join, uint64_t now)
 {
 	const struct chunk *chunk = &leases->table->chunks[join->chunk];
@@ -368,8 +370,8 @@ static void join_emptied(struct leases *leases, const struct leases_join *join, 
 		leases_list_remove(leases, join->chunk);
 		leases_sort(leases, join->chunk, now);
 	}
-	/* While a donor is away, an idle chunk keeps its slabs, because they may be claimed at this moment.
-	   idle_release() gives them back later. */
+	/* While a donor is away, an idle chunk keeps its slabs, because a claim may name them. idle_release()
+	   releases them later. */
 	if (chunk->list == LEASES_IDLE && !leases_donors_away(leases) &&
 	    leases_take_idle(leases, join->chunk, now, slots))
 		leases_release_slots(leases, slots);
@@ -410,10 +412,10 @@ void leases_left(struct leases *leases, unsigned index, bool good, uint64_t now)
 /* --- Looking for chunks --------------------------------------------------------------------------------------- */
 
 /*
- * Finds the next chunk for which chunk_lacks() is true, and which can be read and has no join. Prefers the chunk with
- * the fewest readable replicas. If the last chosen chunk found no donor (`join_any`), takes the next chunk in any case,
- * so that the same one is not chosen for ever. Sets *ret_lacking if chunk_lacks() is true for any chunk. Returns false
- * if there is no chunk to choose.
+ * Finds the next chunk for which chunk_lacks() is true, which can be read, and which has no join. Chooses the one
+ * with the fewest readable replicas. If the last chosen chunk found no donor (`join_any`), takes the first one
+ * found instead, so that the same chunk is not chosen for ever. Sets *ret_lacking if chunk_lacks() is true for any
+ * chunk. Returns false if no chunk was found.
  */
 static bool joins_seek(struct leases *leases, uint32_t *ret_index, bool *ret_lacking)
 {
@@ -468,7 +470,7 @@ void leases_joins_start(struct leases *leases, uint64_t now)
 				continue;
 			leases->join_any = true;
 		}
-		/* No donor has room, or every chunk that lacks something has a join. */
+		/* No donor has a free slab, or all chunks that lack something have joins. */
 		leases->join_at = now + leases->config.pause_ns;
 		leases->lacking = lacking || leases_is_moving(leases);
 		if (!leases->mending || leases_is_moving(leases) || replicas_lack(leases))

@@ -1,8 +1,8 @@
 /*
  * leases_recalls: slabs that their donors have recalled. See leases.h.
  *
- * A recall is noted at its chunk's slot, together with the slab's name. Once the slot has another slab, the recall is
- * void.
+ * A recall is stored for the slot that has the slab, together with the slab's name. When the slot gets another
+ * slab, the names differ, so the recall is void.
  */
 #include "client/lease/internal.h"
 
@@ -10,9 +10,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A slot that may not go while its donor's slabs are being claimed is looked at again after this time. */
+/* How long to wait before looking again at a recalled slot that cannot be detached, because its donor's slabs are
+   being claimed. */
 #define RECALL_PAUSE_NS UINT64_C(20000000)
-/* The deadline of slabs of leaving donors: none. It differs from that of a donor that drains without a deadline. */
+/* The deadline of slabs of leaving donors. It means "none", like UINT64_MAX, which is the deadline of a donor that
+   drains without one. */
 #define RECALL_LEAVING (UINT64_MAX - 1)
 
 int leases_recalls_open(struct leases *leases)
@@ -40,7 +42,6 @@ static bool slot_is_recalled(const struct leases *leases, uint32_t index, const 
 	return slot->state != SLOT_EMPTY && recall->until && recall->slab == slot->slab && recall->donor == slot->donor;
 }
 
-/* Finds the slot of this slab. */
 static bool slab_find(const struct leases *leases, unsigned donor, uint64_t slab, uint32_t *ret_index,
 		      unsigned *ret_replica)
 {
@@ -166,9 +167,9 @@ uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, 
 }
 
 /*
- * Releases a slab that no chunk has, but that the donor still counts as ours. Its slot was detached so that the donor
- * could take the slab, and now the donor does not take it. If the slab was released meanwhile, the donor denies this
- * release.
+ * Releases a slab that the donor still counts as ours, although no chunk has it. This is a slab whose deadline
+ * passed: its slot was detached so that the donor could take the slab, but the donor has not. If the slab was
+ * released already, the donor denies this release.
  */
 static void left_release(struct leases *leases, unsigned donor, uint64_t slab)
 {
@@ -215,12 +216,12 @@ void leases_keep(struct leases *leases, unsigned donor, uint64_t slab)
 
 void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica)
 {
-	/* Does not touch memory that was never needed. */
+	/* Loads before it stores, because a store would allocate memory that is not needed. */
 	if (leases->recalls && recall_of(leases, index, replica)->until)
 		recall_of(leases, index, replica)->until = 0;
 }
 
-/* Marks the slots on @donors as leaving, or takes the mark off. A donor's own recall stays as it is. */
+/* Marks the slots on @donors as leaving, or removes this mark. A recall by the donor itself stays as it is. */
 static void slots_mark(struct leases *leases, uint64_t donors, bool leaving, uint64_t now)
 {
 	for (uint32_t i = 0; donors && i < leases->table->count; i++) {
@@ -263,8 +264,8 @@ void leases_donor_stay(struct leases *leases, unsigned donor)
 	slots_mark(leases, bit, false, 0);
 }
 
-/* Detaches the slot without releasing its slab. If the chunk has no other replica, its pages are lost. Returns how many
-   are lost. */
+/* Detaches the slot without releasing its slab. If the chunk has no other replica, its pages are lost. Returns how
+   many pages are lost. */
 static uint64_t slot_leave(struct leases *leases, uint32_t index, unsigned replica, uint64_t now)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -274,8 +275,8 @@ static uint64_t slot_leave(struct leases *leases, uint32_t index, unsigned repli
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		others |= i != replica && slots[i].state == SLOT_FULL && leases->donors[slots[i].donor].live;
 	recall_of(leases, index, replica)->until = 0;
-	/* The donor takes the slab without a release. After a release, it might take the slab while a last request is
-	   still under way. */
+	/* The slab is not released, because its donor takes it after the deadline. A release would let the donor
+	   take it at once, while an operation may still be using it. */
 	leases->donors[slots[replica].donor].held--;
 	leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
 	leases->lacking = true;
@@ -302,9 +303,9 @@ uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint
 	return slot_leave(leases, index, replica, now);
 }
 
-/* Looks at all recalls. @leaves is @leases or NULL. If @leaves is not NULL, detaches the slots of recalls past their
-   deadline. Adds up lost pages in *lost and recalled slabs in *slabs. Returns the next deadline, or UINT64_MAX for
-   none. */
+/* Looks at all recalls. Adds up recalled slabs in *slabs. If @leaves is @leases, also detaches the slots whose
+   deadline has passed, and adds up lost pages in *lost. If it is NULL, detaches nothing. Returns the next deadline,
+   or UINT64_MAX for none. */
 static uint64_t recalls_walk(const struct leases *leases, struct leases *leaves, uint64_t now, uint64_t *lost,
 			     unsigned *slabs)
 {
@@ -326,7 +327,7 @@ static uint64_t recalls_walk(const struct leases *leases, struct leases *leaves,
 				due = recall->until < due ? recall->until : due;
 				continue;
 			}
-			if (leases->donors[recall->donor].claiming) { /* the answer to its claim decides */
+			if (leases->donors[recall->donor].claiming) { /* the donor's answer to the claim decides */
 				due = now + RECALL_PAUSE_NS < due ? now + RECALL_PAUSE_NS : due;
 				continue;
 			}

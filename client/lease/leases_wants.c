@@ -1,10 +1,10 @@
-/* leases_wants: gives wanted chunks their slabs. See leases.h and leases_own.h. */
+/* leases_wants: leases slabs for wanted chunks. See leases.h and internal.h. */
 #include "client/lease/internal.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Returns true if @slots have all replicas, each on a donor that is not lost. */
+/* Returns true if @slots has all replicas, each on a donor that is not lost. */
 static bool slots_are_whole(const struct leases *leases, const struct chunk_slot slots[])
 {
 	unsigned whole = 0;
@@ -14,7 +14,8 @@ static bool slots_are_whole(const struct leases *leases, const struct chunk_slot
 	return whole == leases->table->replicas;
 }
 
-/* Frees a want that is over when its last request has been answered. So the wants limit the requests in flight. */
+/* Frees a want that is over, but only when its last request was answered. So the number of wants limits the number
+   of requests in flight. */
 static void want_retire(const struct leases *leases, struct leases_want *want)
 {
 	want->active = false;
@@ -48,7 +49,6 @@ static void want_publish(struct leases *leases, struct leases_want *want, const 
 	want_end(leases, want);
 }
 
-/* Publishes the chunk with the slabs that were granted. */
 static void want_fulfil(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	struct chunk_slot slots[FAR_REPLICAS_MAX];
@@ -58,7 +58,7 @@ static void want_fulfil(struct leases *leases, struct leases_want *want, uint64_
 		slots[i].state = want->granted[i] ? SLOT_FULL : SLOT_EMPTY;
 		leases->lacking |= !want->granted[i];
 	}
-	/* The slabs are the chunk's now. */
+	/* The slabs belong to the chunk now, so want_end() must not release them. */
 	memset(want->granted, 0, sizeof want->granted);
 	want_publish(leases, want, slots, now);
 }
@@ -69,15 +69,15 @@ void leases_want_deny(struct leases *leases, struct leases_want *want, int statu
 	want_end(leases, want);
 }
 
-/* Gives the want an idle chunk's slabs, if it can. These are as good as new slabs, because no page is read before it is
-   written. Returns true if the want has them. */
+/* Gives the want the slabs of an idle chunk. They need not be zeroed, because no page is read before it is written.
+   Returns true if an idle chunk had suitable slabs. */
 static bool want_take_idle(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX], whole[FAR_REPLICAS_MAX];
 	uint32_t index;
 	unsigned count = 0;
 
-	/* No slab changes its chunk while some are being claimed. */
+	/* While a donor is away, its slabs may be claimed, and a slab must not change its chunk then. */
 	if (leases_donors_away(leases))
 		return false;
 	while (leases_list_first(leases, LEASES_IDLE, &index) && leases_has_room(leases)) {
@@ -91,14 +91,14 @@ static bool want_take_idle(struct leases *leases, struct leases_want *want, uint
 			want_publish(leases, want, whole, now);
 			return true;
 		}
-		/* One of the donors is lost, or recalls its slab. The other slabs go back. */
+		/* The slabs do not fit: a donor is lost, recalls its slab, or two donors are mates. */
 		leases_release_slots(leases, slots);
 	}
 	return false;
 }
 
-/* Returns the donors that hold a replica or are asked for one, one bit each. Neither they nor their mates may be asked
-   for another. */
+/* Returns the donors that have granted this want a slab or are asked for one, one bit each. The other replicas must
+   not be on these donors or their mates. */
 static uint64_t want_used(const struct leases *leases, const struct leases_want *want)
 {
 	uint64_t used = 0;
@@ -116,9 +116,9 @@ static void want_ask(struct leases *leases, struct leases_want *want, unsigned r
 }
 
 /*
- * No donor is left to ask for the want's missing replicas. If a donor is missing, the chunk begins with fewer replicas,
- * and gets the others later (leases_joins.c). The want waits for a missing donor only if no other donor has granted it
- * a slab.
+ * Called if no further donor can be asked. If a donor is away or lost, the chunk begins with the replicas that
+ * other donors have granted, once all requests are answered, and gets the others later (leases_joins.c). If nothing
+ * was granted or requested, the want waits for donors that are away. Otherwise the chunk is denied.
  */
 static void want_exhausted(struct leases *leases, struct leases_want *want, bool ahead, uint64_t now)
 {
@@ -135,11 +135,11 @@ static void want_exhausted(struct leases *leases, struct leases_want *want, bool
 	}
 	if (!ahead && leases_donors_away(leases))
 		return;
-	/* After -EAGAIN, a write that waits by now asks again. */
+	/* -EAGAIN makes a write that waits by now ask again. */
 	leases_want_deny(leases, want, ahead ? -EAGAIN : -ENOSPC);
 }
 
-/* Asks for a slab for each replica that has neither a slab nor a request. */
+/* Requests a slab for each replica that has neither a slab nor a request. */
 static void want_step(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	for (unsigned i = 0; i < leases->table->replicas; i++) {
@@ -148,7 +148,7 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 
 		if (want->granted[i] || want->requests[i])
 			continue;
-		/* An idle slab is quicker than a new slab, which its donor must make ready first. */
+		/* An idle chunk's slab is ready at once, whereas a donor must first make a new slab ready. */
 		ahead = leases->table->chunks[want->chunk].ahead;
 		if (!ahead && want_take_idle(leases, want, now))
 			return;
@@ -196,7 +196,7 @@ void leases_want_denied(struct leases *leases, struct leases_want *want, unsigne
 		want_step(leases, want, now);
 }
 
-/* Makes an untouched chunk's part of the integrity arrays present. Returns 0 or -ENOMEM. */
+/* Makes the integrity arrays present for a chunk that was never used. Returns 0 or -ENOMEM. */
 static int chunk_begin(const struct leases *leases, uint32_t index)
 {
 	uint64_t first = index * leases->table->pages, rest = leases->integrity->pages - first;
@@ -213,7 +213,7 @@ void leases_wants_start(struct leases *leases, uint64_t now)
 	for (unsigned i = 0; i < LEASES_WANTS_MAX; i++) {
 		struct leases_want *want = &leases->wants[i];
 
-		/* If no donor is left to ask, a want ends as soon as it begins. */
+		/* If no donor can be asked, a want ends at once, and the next chunk is tried. */
 		while (!want->active && leases_list_first(leases, LEASES_WANTED, &index) && leases_has_room(leases)) {
 			*want = (struct leases_want){.active = true, .deadline = now + leases->config.timeout_ns};
 			leases_list_remove(leases, index);

@@ -6,17 +6,18 @@
 #include <string.h>
 
 #define LOOK_NS UINT64_C(2000000000)
-/* The pause between two messages to a donor, because a connection takes only a limited number at once. */
+/* The pause between two messages to a donor. A connection queues only a limited number of messages. */
 #define TELL_NS UINT64_C(100000000)
 #define NS_PER_S UINT64_C(1000000000)
-/* The rate of the latest interval has this share (1 in NEW_SHARE) in the average. */
+/* The latest rate counts 1 / NEW_SHARE in the average. */
 #define NEW_SHARE 4u
 
 _Static_assert(FAR_DONORS_MAX <= 64, "a bit for each donor");
 
 int warmth_open(struct warmth *warmth, uint64_t chunks, uint64_t now)
 {
-	/* Writes to all of *warmth, so that no message faults later. calloc() may have reserved addresses only. */
+	/* Writes to all of *warmth, because the caller's calloc() may have reserved only addresses, and later use
+	   must not fault. */
 	memset(warmth, 0, sizeof *warmth);
 	warmth->chunks = calloc(chunks, sizeof *warmth->chunks);
 	warmth->count = warmth->next = chunks;
@@ -50,7 +51,7 @@ void warmth_look(struct warmth *warmth, uint64_t now)
 		struct warmth_chunk *chunk = &warmth->chunks[i];
 		uint64_t rate = 0;
 
-		/* Most chunks are not used. Their cache lines are not written. */
+		/* Most chunks are not used. They are skipped, so that their cache lines are not written. */
 		if (atomic_load_explicit(&chunk->moved, memory_order_relaxed))
 			rate = atomic_exchange_explicit(&chunk->moved, 0, memory_order_relaxed) * NS_PER_S / passed;
 		else if (!chunk->rate)
@@ -70,8 +71,8 @@ static unsigned told_count(const struct wire_message *message)
 	return count;
 }
 
-/* Adds the chunk to the messages of its donors, if it must be reported. Returns false if a message is full. The next
-   messages then begin with this chunk. */
+/* Adds the chunk to the messages for its donors, if it must be reported. Returns false if a message is full. The
+   chunk is then the first one of the next messages. */
 static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t index, uint64_t donors,
 		       uint64_t *used)
 {

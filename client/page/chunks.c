@@ -30,7 +30,6 @@ static uint32_t word_epoch(uint64_t word)
 	return (uint32_t)(word >> WORD_EPOCH_SHIFT);
 }
 
-/* Returns the word after a move: a new epoch, and a count of 0. */
 static uint64_t word_moved(uint64_t word, enum chunk_state state)
 {
 	uint64_t epoch = (word & ~(WORD_EPOCH_ONE - 1)) + WORD_EPOCH_ONE;
@@ -86,7 +85,7 @@ int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_p
 
 uint64_t chunk_table_memory(const struct chunk_table *table, uint64_t touched)
 {
-	const uint64_t used = touched + STORE_PAGE / sizeof *table->chunks + 1; /* the last page is not full */
+	const uint64_t used = touched + STORE_PAGE / sizeof *table->chunks + 1; /* the last page is partly used */
 
 	return (table->placed || used > table->count ? table->count : used) * sizeof *table->chunks;
 }
@@ -115,7 +114,6 @@ bool chunk_is_untouched(const struct chunk_table *table, uint64_t index)
 	return !word_epoch(atomic_load_explicit(&table->chunks[index].word, memory_order_acquire));
 }
 
-/* All-zero memory means EMPTY. */
 static uint64_t key_of(const struct chunk_slot *slot)
 {
 	if (slot->state == SLOT_EMPTY)
@@ -144,9 +142,9 @@ static void slot_load(const struct chunk *chunk, unsigned replica, struct chunk_
 static void slot_store(struct chunk *chunk, unsigned replica, const struct chunk_slot *slot)
 {
 	/*
-	 * These stores are releases. A thread that sees one of them also sees that an old epoch has ended, or that the
-	 * version has changed. If a slot is detached, only its word changes. So while the word says FULL, the other
-	 * fields are valid, also for another process.
+	 * The stores are releases. So a thread that sees one of them also sees that the epoch or the version has
+	 * changed before. A detached slot changes only its word: address and slab stay. So whenever the word says
+	 * FULL, even in the table of a killed process, the other fields are valid.
 	 */
 	if (slot->state != SLOT_EMPTY) {
 		atomic_store_explicit(&chunk->slots[replica].address, slot->address, memory_order_release);
@@ -155,7 +153,6 @@ static void slot_store(struct chunk *chunk, unsigned replica, const struct chunk
 	atomic_store_explicit(&chunk->slots[replica].key, key_of(slot), memory_order_release);
 }
 
-/* Adds or removes one slot, or changes its state. */
 static void slot_change(struct chunk *chunk, unsigned replica, const struct chunk_slot *slot)
 {
 	atomic_fetch_add(&chunk->version, 1);
@@ -163,7 +160,7 @@ static void slot_change(struct chunk *chunk, unsigned replica, const struct chun
 	atomic_fetch_add(&chunk->version, 1);
 }
 
-/* Copies all slots as they were at one moment. Returns their version. */
+/* Copies all slots, and repeats this until no slot has changed meanwhile. Returns the version of the copy. */
 static uint32_t slots_load(const struct chunk *chunk, struct chunk_slot slots[])
 {
 	uint32_t version, again = atomic_load_explicit(&chunk->version, memory_order_acquire);
@@ -204,8 +201,9 @@ static bool attention_set(struct chunk_table *table, uint64_t index)
 	return !(atomic_fetch_or(&table->attention[index / 64], bit) & bit);
 }
 
-/* Adds @pages to the count of a READY chunk whose word was *@word. Returns false if the caller must try again: the word
-   has changed, or the chunk was lost meanwhile, which voids the new count. *@word is then the current word. */
+/* Adds @pages to the count of a READY chunk whose word was *@word. Returns false if the caller must try again,
+   because the word has changed, or because the chunk was lost after the addition, which voids it. *@word is then
+   the current word. */
 static bool ready_hold(struct chunk *chunk, uint64_t *word, uint32_t pages, struct chunk_view *ret_view)
 {
 	uint64_t before = *word;
@@ -327,7 +325,6 @@ bool chunk_is_leaving(const struct chunk_table *table, uint64_t index)
 	return atomic_load_explicit(&table->chunks[index].leaving, memory_order_acquire);
 }
 
-/* Returns how many slots of the view are FULL. */
 static unsigned view_full(const struct chunk_view *view)
 {
 	unsigned full = 0;
@@ -379,7 +376,8 @@ void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk
 	atomic_fetch_add(&chunk->version, 1);
 	atomic_store(&chunk->asked_ahead, false);
 	atomic_store(&chunk->hindered, false);
-	/* This comes last: a thread or process that finds the chunk READY also finds these slots and slabs. */
+	/* The word is stored last. So a thread that finds the chunk READY, or a process that adopts it, also finds
+	   the slots. */
 	atomic_store(&chunk->word, word_moved(word, CHUNK_READY));
 }
 
@@ -390,7 +388,8 @@ void chunk_deny(struct chunk_table *table, uint64_t index, int status)
 
 	assert(word_state(word) == CHUNK_WANTED);
 	atomic_store(&chunk->denial, (int16_t)status);
-	/* Counts the denial before the word moves, so that a request that asks again sees the new number of denials. */
+	/* A request that waits compares the number of denials, so the number must rise before the chunk stops being
+	   WANTED. */
 	atomic_fetch_add(&chunk->denials, 1);
 	atomic_store(&chunk->word,
 		     status == -ENOMEM ? word & ~(UINT64_C(3) << WORD_STATE_SHIFT) : word_moved(word, CHUNK_NONE));
@@ -419,8 +418,8 @@ void chunk_lose(struct chunk_table *table, uint64_t index)
 	do {
 		assert(word_state(word) == CHUNK_READY);
 	} while (!atomic_compare_exchange_weak(&chunk->word, &word, word_moved(word, CHUNK_LOSING)));
-	atomic_thread_fence(memory_order_seq_cst); /* pairs with chunk_is_current() */
-	atomic_fetch_add(&chunk->version, 1);      /* earlier pieces carry an older version */
+	atomic_thread_fence(memory_order_seq_cst); /* see chunk_is_current() */
+	atomic_fetch_add(&chunk->version, 1);      /* so that pieces published earlier have an older version */
 }
 
 void chunk_lost(struct chunk_table *table, uint64_t index)
@@ -487,7 +486,7 @@ void chunk_leave(struct chunk_table *table, uint64_t index)
 {
 	assert(chunk_state(table, index) == CHUNK_READY);
 	atomic_store(&table->chunks[index].leaving, true);
-	/* If a queue read the chunk before `leaving` was set, its piece has an older version. */
+	/* A queue that read the chunk before `leaving` was set publishes its piece with the older version. */
 	atomic_fetch_add(&table->chunks[index].version, 1);
 }
 

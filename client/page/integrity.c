@@ -152,7 +152,7 @@ static uint16_t generation_next(uint16_t generation)
 {
 	uint16_t plain = generation_plain(generation);
 
-	/* Skips the generations with a special meaning. */
+	/* The largest values have a special meaning, so the generation after the last one is 1. */
 	return plain >= generation_plain(INTEGRITY_LOST) - 1 ? 1 : (uint16_t)(plain + 1);
 }
 
@@ -164,15 +164,14 @@ static enum integrity_kind generation_kind(uint16_t generation)
 						: INTEGRITY_IS_LIVE;
 }
 
-/* Counts one KEPT page less, if the old generation was KEPT. */
 static void kept_ended(struct integrity *integrity, uint16_t generation)
 {
 	if (generation_is_kept(generation))
 		atomic_fetch_sub(&integrity->kept, 1);
 }
 
-/* Returns the checksum. The constants are those of splitmix64 (Steele, Lea, Flood 2014). Any odd constants with
-   well-spread bits would do. */
+/* The constants are those of splitmix64 (Steele, Lea, Flood 2014). Any odd constants with well-spread bits would
+   do. */
 static uint64_t integrity_sum(const struct integrity *integrity, uint64_t page, uint16_t generation, const void *data)
 {
 	uint64_t place = (page + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ generation * UINT64_C(0xbf58476d1ce4e5b9);
@@ -208,13 +207,13 @@ static uint32_t pages_commit(struct integrity *integrity, uint64_t page, uint32_
 {
 	uint32_t live = 0;
 
-	/* Counts the pages first, because another thread may end their KEPT state at once. */
+	/* Counts the pages before they become KEPT, because another thread may end their KEPT state at once. */
 	if (kept)
 		atomic_fetch_add(&integrity->kept, count);
 	for (uint32_t i = 0; i < count; i++) {
 		uint16_t generation = generation_load(integrity, page + i);
 
-		/* The control thread may have made the page KEPT meanwhile. */
+		/* Repeats if the control thread has made the page KEPT or lost meanwhile. */
 		while (!atomic_compare_exchange_weak(&integrity->generations[page + i], &generation,
 						     generation_next(generation) | kept))
 			;
@@ -250,7 +249,7 @@ uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t c
 	for (uint64_t i = 0; i < count; i++) {
 		uint16_t generation;
 
-		/* Reads before it writes. A write would allocate memory for generations of pages that were never
+		/* Loads before it stores, because a store would allocate memory even for pages that were never
 		   written. */
 		if (generation_load(integrity, page + i) == INTEGRITY_NONE)
 			continue;
@@ -269,7 +268,7 @@ static bool page_leave(struct integrity *integrity, uint64_t page, bool keeps)
 	while (generation_is_live(generation)) {
 		uint16_t then = keeps ? generation | INTEGRITY_KEPT : INTEGRITY_LOST;
 
-		/* Counts the page first, because another thread may end its KEPT state at once. */
+		/* Counts the page before it becomes KEPT, because another thread may end its KEPT state at once. */
 		if (keeps)
 			atomic_fetch_add(&integrity->kept, 1);
 		if (atomic_compare_exchange_strong(&integrity->generations[page], &generation, then))
@@ -415,7 +414,7 @@ bool integrity_is_zero(const void *data)
 {
 	const uint8_t *bytes = data;
 
-	/* Looks at 64 bytes at a time, which the compiler turns into four vector ORs. Most pages that are not zero
+	/* Compares 64 bytes at a time, which the compiler turns into four vector ORs. Most pages that are not zero
 	   differ in the first 64 bytes. */
 	for (unsigned offset = 0; offset < STORE_PAGE; offset += 64) {
 		uint64_t words[8], all = 0;

@@ -1,39 +1,44 @@
 /*
- * integrity: keeps a checksum and a generation of each page (10 bytes). If pages are sealed (seal.h), it keeps a
- * generation and the record that opens the page (26 bytes).
+ * integrity: for each page, a checksum and a generation (10 bytes). For a page that is sealed (seal.h), a
+ * generation and the record that opens it (26 bytes).
  *
- * Theory of operation. The generation shows if a page reads as zeroes (never written, or discarded), has contents on
- * donors, or is lost. The checksum is that of the last write. The checksum is keyed with a secret of this store and
- * bound to page and generation. So a donor can lose a page. But it cannot change a page, exchange two pages, or bring
- * back an old page unnoticed. Generations repeat after 32,766 writes of a page. That is harmless: an old copy has
- * another checksum unless it has the same bytes. Both arrays are mapped lazily, so pages that were never written cost
- * nothing.
+ * Theory of operation. To write a page, integrity_prepare() first stores the checksum of the new contents. Then the
+ * contents are sent to donors. When all donors have answered, integrity_commit() raises the generation. A fetched
+ * page is compared with the checksum (integrity_check()).
  *
- * Sealed pages. The seal's record takes the place of the checksum, and is bound to page and generation, too. This
- * page's rules for checksums also hold for records. The key is the beginning of the secret. The counter of seal numbers
- * lies beside the records, so the process that adopts the store goes on counting.
+ * The generation also says if the page has contents on donors (it is live), reads as zeroes (never written, or
+ * discarded), or is lost. The checksum is keyed with a secret of this store, and covers page number and generation.
+ * A donor can therefore lose a page, but it cannot change a page, exchange two pages, or return an old page without
+ * notice. After 32,766 writes of a page its generations repeat. That is harmless, because an old copy with other
+ * bytes still has another checksum. Both arrays are mapped lazily, so pages that were never written use no memory.
  *
- * Backup. With a backup (backup.h), a page whose last donor goes is not lost but KEPT. A bit beside the generation says
- * that only the local disk has the contents. The checksum shows if a read from that disk is right.
+ * Sealed pages. The seal's record replaces the checksum, and also covers page number and generation. Whatever this
+ * comment says of checksums is true of records, too. The key is the first part of the secret. The counter of seal
+ * numbers lies beside the records, so a process that adopts the store continues the same counter.
  *
- * After a crash. The arrays may lie in a file (state.h) and outlive their process. A write stores its checksum
- * (integrity_prepare()) and posts. When all replicas have answered, it stores its generation. A process may be killed:
+ * Backup. With a backup (backup.h), a page whose last donor is lost becomes KEPT instead of lost: only the backup
+ * still has its contents. A bit in the word of the generation marks it. The checksum shows if the backup returns
+ * the right bytes.
  *
- *   before the checksum    Nothing was posted. The page is as before. If a seal's record is half stored, the page does
- *                          not match.
- *   before the generation  The checksum is that of the new write, for the next generation. Donors may have old, new or
- *                          partly written contents. None of these match under the current generation, so the page reads
- *                          as -EBADMSG until it is written again. A page without contents, or a lost page, stays as it
- *                          was.
+ * After a crash. The arrays may lie in a file (state.h), so that another process can adopt them. The earlier
+ * process may have been killed during a write:
+ *
+ *   before the checksum    Nothing was sent, so the page is unchanged. If the record of a sealed page was stored only
+ *                          in part, reads of the page fail.
+ *   before the generation  The checksum already belongs to the new contents and the next generation. Donors may have
+ *                          old, new or partly written contents. None of them match under the current generation, so
+ *                          reads fail with -EBADMSG until the page is written again. A page without contents, or a
+ *                          lost page, stays as it was.
  *   after the generation   The write is complete.
  *
- * The next process gives the next write of such a page the same generation again. That is harmless, because two writes
- * with different contents have different checksums. Nothing of the first write can arrive later, because a donor ends
- * its old connections before it admits the next process. A half-done discard has discarded some of its pages.
+ * The next process gives the next write of such a page the same generation again. That is harmless, because writes
+ * of different contents have different checksums. The interrupted write cannot reach a donor later, because a donor
+ * ends its old connections before it accepts the next process. If the process was killed during a discard, some of
+ * the pages are discarded.
  *
  * Threads. Any. Each page has at most one writer at a time (the contract of client/store.h). The exception is
- * integrity_lose(), which the control thread may call at any time. write_commit() in far_answer.c shows how a write
- * that completes meanwhile notices this.
+ * integrity_lose(), which the control thread may call at any time. A write that completes at the same moment
+ * notices this: see write_commit() in far_answer.c.
  */
 #ifndef CLIENT_INTEGRITY_H
 #define CLIENT_INTEGRITY_H
@@ -45,92 +50,92 @@
 #include <stdint.h>
 
 #define INTEGRITY_SECRET_SIZE 192u
-/* The words of each page in the array of sums: a checksum, or a seal's record. */
+/* The words that a page has in the array of sums: one for a checksum, three for a seal's record. */
 #define INTEGRITY_SUM_WORDS(sealed) ((sealed) ? 3u : 1u)
 
-/* Generations with a special meaning. */
 #define INTEGRITY_NONE 0u
 #define INTEGRITY_LOST UINT16_MAX
-/* The bit beside a generation that marks a page as KEPT. */
+/* The bit of a generation's word that marks a page as KEPT. */
 #define INTEGRITY_KEPT 0x8000u
 
 struct integrity {
 	uint64_t pages;
 	_Atomic uint16_t *generations;
 	_Atomic uint64_t *sums;
-	_Atomic uint64_t *numbers; /* counter of seal numbers, or NULL if pages are not sealed */
+	_Atomic uint64_t *numbers; /* the counter of seal numbers, or NULL if pages are not sealed */
 	uint8_t secret[INTEGRITY_SECRET_SIZE];
-	bool placed;           /* the caller owns the memory, which is populated before use */
-	bool told;             /* a failure to populate the memory was logged */
-	bool keeps;            /* there is a backup */
-	_Atomic uint64_t kept; /* pages that are KEPT */
+	bool placed; /* the memory belongs to the caller, and is populated before use */
+	bool told;   /* a failure to populate the memory was logged */
+	bool keeps;  /* the store has a backup */
+	_Atomic uint64_t kept;
 };
 
-/* Opens arrays for @pages pages without contents. Returns 0 or -ENOMEM. */
+/* Opens arrays for @pages pages that read as zeroes. Returns 0 or -ENOMEM. */
 int integrity_open(struct integrity *integrity, uint64_t pages);
 int integrity_open_sealed(struct integrity *integrity, uint64_t pages);
-/* Opens arrays in the caller's memory, which outlives them: @pages generations and sums. They are as another process
-   has left them, or holes of a file, which stay holes until integrity_begin(). @numbers is NULL if pages are not
-   sealed. */
+/* Opens arrays in the caller's memory, which must outlive them: the generations and sums of @pages pages. The
+   memory is what another process has left, or holes of a file, which stay holes until integrity_begin(). @numbers
+   is NULL if pages are not sealed. */
 void integrity_place(struct integrity *integrity, uint64_t pages, _Atomic uint16_t *generations, _Atomic uint64_t *sums,
 		     _Atomic uint64_t *numbers, const uint8_t secret[INTEGRITY_SECRET_SIZE]);
-/* Frees the arrays. Also takes a struct that was never opened and is all zero. */
+/* Frees the arrays. @integrity may be all zero. */
 void integrity_close(struct integrity *integrity);
 
 /*
- * integrity_populate() makes the arrays present for these pages (populate.h), if they are in the caller's memory.
- * integrity_begin() does the same before the first use of these pages, and clears their part of the arrays. Both return
- * 0 or -ENOMEM.
+ * integrity_populate() makes these pages' part of the arrays present (populate.h). integrity_begin() also clears
+ * it, and is called before the pages are first used. Both do nothing unless the arrays are in the caller's memory.
+ * Both return 0 or -ENOMEM.
  */
 int integrity_populate(struct integrity *integrity, uint64_t page, uint64_t count);
 int integrity_begin(struct integrity *integrity, uint64_t page, uint64_t count);
 /* Returns the size of the arrays for @pages pages, in bytes. */
 uint64_t integrity_memory(const struct integrity *integrity, uint64_t pages);
-/* Returns how many of these pages are live. */
 uint64_t integrity_live(const struct integrity *integrity, uint64_t page, uint64_t count);
 
-/* Returns how many pages of the store are lost. Looks at every page. */
+/* Returns how many pages of the store are lost. Reads the generation of every page. */
 uint64_t integrity_count_lost(const struct integrity *integrity);
 
 enum integrity_kind { INTEGRITY_IS_ZERO, INTEGRITY_IS_LIVE, INTEGRITY_IS_LOST, INTEGRITY_IS_KEPT };
 enum integrity_kind integrity_kind(const struct integrity *integrity, uint64_t page);
-/* Returns how many pages from @page on are of one kind, 1 .. @max. */
+/* Returns the length of the run of pages from @page on that are of one kind, 1 .. @max. */
 uint32_t integrity_run(const struct integrity *integrity, uint64_t page, uint32_t max);
 
-/* Stores the checksum of @data, which is about to be written to @page. It becomes valid with integrity_commit(). */
+/* Stores the checksum of @data, which the caller is about to write to @page. integrity_commit() makes it valid. */
 void integrity_prepare(struct integrity *integrity, uint64_t page, const void *data);
 /* Completes the prepared writes of these pages. Returns how many of the pages were live before. */
 uint32_t integrity_commit(struct integrity *integrity, uint64_t page, uint32_t count);
-/* Completes writes that only the local disk has. The pages are then KEPT. */
+/* Completes writes that went only to the backup. The pages are then KEPT. */
 uint32_t integrity_commit_kept(struct integrity *integrity, uint64_t page, uint32_t count);
 /* Makes these pages read as zeroes again. Returns how many of them were live. */
 uint64_t integrity_forget(struct integrity *integrity, uint64_t page, uint64_t count);
-/* Makes live pages lost, or KEPT if there is a backup. Returns how many pages became lost. */
+/* Makes live pages lost, or KEPT if the store has a backup. Returns how many pages became lost. */
 uint64_t integrity_lose(struct integrity *integrity, uint64_t page, uint64_t count);
-/* Makes live pages KEPT, because the local disk has them. Returns how many pages were live. */
+/* Makes live pages KEPT, because the backup has them. Returns how many pages were live. */
 uint32_t integrity_keep(struct integrity *integrity, uint64_t page, uint32_t count);
 /* integrity_restore() makes a KEPT page live again. integrity_give_up() makes it lost. Both return false if the page is
    not KEPT. */
 bool integrity_restore(struct integrity *integrity, uint64_t page);
 bool integrity_give_up(struct integrity *integrity, uint64_t page);
-/* Counts the KEPT pages among these, which another process has left, in `kept`. */
+/* Adds the number of KEPT pages among these, which another process has left, to `kept`. */
 void integrity_count_kept(struct integrity *integrity, uint64_t page, uint64_t count);
 
-/* Returns true if @data has the contents of the last write to @page. The page must be live or KEPT. */
+/* Returns true if @data has the contents of the last write of @page. Returns false for a page that is neither live
+   nor KEPT. */
 bool integrity_check(const struct integrity *integrity, uint64_t page, const void *data);
-/* Returns true if writing @data to @page would change nothing: store_same(). */
+/* Does the work of store_same() for a page that is not sealed. */
 bool integrity_same(const struct integrity *integrity, uint64_t page, const void *data);
 
-/* The same functions for sealed pages, in the same order. integrity_sealer() opens the struct seal that they need, and
-   returns 0 or -ENOMEM. seal_load() must have been called. */
+/* The same functions for sealed pages, in the same order. integrity_sealer() opens the struct seal that they use,
+   and returns 0 or -ENOMEM. seal_load() must have succeeded. */
 int integrity_sealer(const struct integrity *integrity, struct seal **ret_seal);
 /* Seals @data into @out, which the caller then writes. */
 void integrity_seal(struct integrity *integrity, struct seal *seal, uint64_t page, const void *data, void *out);
-/* Opens @data into @out, which may be @data, or NULL to only check. If @data does not match, @out is all zero. */
+/* Opens @data into @out, which may be @data, or NULL for a check without output. If @data does not match, returns
+   false and makes @out all zero. */
 bool integrity_unseal(const struct integrity *integrity, struct seal *seal, uint64_t page, const void *data, void *out);
 bool integrity_same_sealed(const struct integrity *integrity, struct seal *seal, uint64_t page, const void *data);
 
-/* Returns true if a page of STORE_PAGE bytes is all zero. Reads no more than it must. @data is 8-byte aligned. */
+/* Returns true if the page at @data is all zero. Stops at the first difference. @data is 8-byte aligned. */
 bool integrity_is_zero(const void *data);
 
 #endif

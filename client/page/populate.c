@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* For Linux before 5.14, which has no MADV_POPULATE_WRITE. The write is atomic and leaves the byte as it is, because
-   other threads may write there at the same time. */
+/* For Linux before 5.14, which lacks MADV_POPULATE_WRITE. The atomic OR with 0 writes each page without changing
+   it, even if another thread writes the same byte. */
 static void range_touch(uint8_t *first, const uint8_t *end, size_t page)
 {
 	for (; first < end; first += page)

@@ -1,9 +1,10 @@
 /*
  * populate: makes memory present before it is needed.
  *
- * Theory of operation. A thread that carries out I/O must not take a page fault. Under memory pressure it might wait
- * for the very pages that it is asked to write. So another thread first populates the memory that the I/O thread will
- * touch. If the memory belongs to a file that cannot grow, this shows as an error here, not as a SIGBUS later.
+ * Theory of operation. A thread that carries out I/O must not take a page fault: under memory pressure, the fault
+ * might wait for the very pages that this thread should write. Another thread therefore populates the memory in
+ * advance. This also finds a file that cannot grow: populating fails with an error, where an access would raise
+ * SIGBUS.
  *
  * Threads: any. Memory that is in use keeps its contents.
  */
@@ -12,8 +13,8 @@
 
 #include <stddef.h>
 
-/* Makes [@base, @base + @length) present and writable. Returns -ENOMEM if there is no memory, or no room in the
-   file. */
+/* Makes [@base, @base + @length) present and writable. Returns 0, or -ENOMEM if there is no memory or the file
+   cannot grow. */
 int populate_range(void *base, size_t length);
 
 #endif

@@ -15,8 +15,8 @@
 #define SEAL_TAG_SIZE 16
 #define SEAL_NONCE_SIZE 12
 #define SEAL_PLACE_SIZE 10
-/* The memory of libcrypto 3.0 itself, and of one cipher context with AES-256-GCM, as measured: heap, and data that is
-   not shared. */
+/* The memory of libcrypto 3.0, and of one cipher context for AES-256-GCM. Both were measured: heap, and data that
+   processes do not share. */
 #define LIBRARY_BYTES (600u << 10)
 #define CONTEXT_BYTES 1536u
 
@@ -27,13 +27,12 @@
 struct seal {
 	EVP_CIPHER_CTX *encrypt, *decrypt;
 	_Atomic uint64_t *numbers;
-	uint64_t next, end; /* the numbers taken from the counter and not used yet */
+	uint64_t next, end; /* numbers that were taken from the counter and are not used yet */
 	uint8_t scratch[STORE_PAGE];
 };
 
 /* --- The library ------------------------------------------------------------------------------------------------ */
 
-/* The functions of libcrypto that are used. */
 #define FUNCTIONS(X)                                                                                                   \
 	X(OSSL_LIB_CTX_new)                                                                                            \
 	X(EVP_CIPHER_fetch)                                                                                            \
@@ -69,7 +68,8 @@ static bool library_find(void *handle)
 
 static void library_load(void)
 {
-	/* RTLD_NOW binds names here, not while a fault is served. The library is never unloaded. */
+	/* RTLD_NOW binds all names now, because later a fault may be served that must not wait for the dynamic
+	   linker. The library is never unloaded. */
 	void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	OSSL_LIB_CTX *context = handle && library_find(handle) ? library.OSSL_LIB_CTX_new() : NULL;
 
@@ -96,8 +96,8 @@ int seal_load(void)
 
 /* --- Opening and closing ---------------------------------------------------------------------------------------- */
 
-/* Calls once each function that is used later, so that later calls need not allocate or bind anything. Returns true if
-   all work. */
+/* Calls each function of the library once, so that later calls allocate and bind nothing. Returns true if all
+   work. */
 static bool seal_try(struct seal *seal)
 {
 	struct seal_place place = {0};
@@ -134,7 +134,7 @@ void seal_close(struct seal *seal)
 {
 	if (!seal)
 		return;
-	/* Both calls wipe the keys. */
+	/* Both calls also wipe the keys. */
 	library.EVP_CIPHER_CTX_free(seal->encrypt);
 	library.EVP_CIPHER_CTX_free(seal->decrypt);
 	explicit_bzero(seal->scratch, sizeof seal->scratch);
@@ -189,7 +189,7 @@ static void encrypt_as(struct seal *seal, const struct seal_place *place, uint64
 	       library.EVP_EncryptUpdate(seal->encrypt, out, &length, data, STORE_PAGE) == 1 &&
 	       length == (int)STORE_PAGE && library.EVP_EncryptFinal_ex(seal->encrypt, none, &length) == 1 &&
 	       library.EVP_CIPHER_CTX_ctrl(seal->encrypt, EVP_CTRL_AEAD_GET_TAG, SEAL_TAG_SIZE, tag) == 1;
-	/* Only a mistake of ours can make this fail. A page that was not sealed must not leave. */
+	/* Only a bug of ours can make this fail. Aborts, so that the page is not sent unencrypted. */
 	if (!good)
 		abort();
 }

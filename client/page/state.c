@@ -23,13 +23,13 @@
 
 /* Alignment of the arrays: a multiple of the page size of any kernel. */
 #define STATE_ALIGN UINT64_C(65536)
-/* This many pages have 2^48 bytes. No product below overflows. */
+/* This many pages have 2^48 bytes, so no product below overflows. */
 #define STATE_PAGES_MAX (UINT64_C(1) << 36)
 
 struct state {
 	char *path;
 	int fd;
-	uint64_t length; /* length of the file when it was opened, later of the mapping */
+	uint64_t length; /* the length of the file when it was opened, and later of the mapping */
 	uint8_t *base;   /* NULL if not mapped */
 	struct chunk_table table;
 	struct integrity integrity;
@@ -85,7 +85,7 @@ void state_donor_add(struct state *state, const char *uri)
 	struct state_header *header = state_header(state);
 
 	strcpy(header->uris[state_donor_count(state)], uri);
-	header->added++; /* last, so that a killed process leaves a whole address */
+	header->added++; /* last, so that a process killed here leaves only whole addresses */
 }
 
 void state_tables(struct state *state, struct chunk_table *ret_table, struct integrity *ret_integrity)
@@ -120,7 +120,7 @@ static int open_file(struct state *state)
 			log_error("cannot lock the state file %s: %s", state->path, format_errno(error));
 		return error;
 	}
-	/* The process that had the lock may have changed the file. */
+	/* The process that had the lock before may have changed the length. */
 	if (fstat(state->fd, &status) < 0)
 		return -errno;
 	state->length = (uint64_t)status.st_size;
@@ -173,7 +173,7 @@ bool state_is_new(const struct state *state)
 	return state->length == 0 || state->length == STATE_HEADER_BYTES;
 }
 
-/* Populates what every store uses from the start: the header and the chunks. */
+/* Populates the header and the chunks, which every store uses from the start. */
 static int state_populate(struct state *state)
 {
 	struct chunk_table *table = &state->table;
@@ -186,7 +186,7 @@ static int state_populate(struct state *state)
 	return error;
 }
 
-/* Maps the whole file. Its header is valid. */
+/* Maps the whole file. Its header was checked. */
 static int state_map(struct state *state)
 {
 	void *base = mmap(NULL, state->length, PROT_READ | PROT_WRITE, MAP_SHARED, state->fd, 0);
@@ -209,7 +209,7 @@ static int state_map(struct state *state)
 	return error < 0 ? error : state_populate(state);
 }
 
-/* --- A new one ------------------------------------------------------------------------------------------------ */
+/* --- A new store ----------------------------------------------------------------------------------------------- */
 
 static void header_fill(struct state_header *header, const struct far_config *config, uint64_t pages,
 			uint64_t chunk_pages, const uint8_t id[WIRE_ID_SIZE])
@@ -231,7 +231,6 @@ static void header_fill(struct state_header *header, const struct far_config *co
 	header->sum = header_sum(header);
 }
 
-/* Writes the header first, then sets the full length: see state.h. */
 static int header_write(struct state *state, const struct state_header *header, uint64_t length)
 {
 	ssize_t written;
@@ -272,10 +271,10 @@ int state_create(struct state *state, const struct far_config *config, uint64_t 
 	return error;
 }
 
-/* --- One that is there ---------------------------------------------------------------------------------------- */
+/* --- The store of an ended process ----------------------------------------------------------------------------- */
 
-/* Removes the addresses of added donors, which the checksum does not cover, from this copy of the header. Returns false
-   if they make no sense. */
+/* Clears the addresses of added donors in this copy of the header, because the checksum does not cover them.
+   Returns false if they are invalid. */
 static bool header_strip(struct state_header *header)
 {
 	const unsigned first = header->donor_count;
@@ -290,7 +289,7 @@ static bool header_strip(struct state_header *header)
 	return true;
 }
 
-/* Returns NULL if the header is intact, or else what is wrong. */
+/* Returns NULL if the header is valid, or a text that says what is wrong. */
 static const char *header_fault(struct state_header *header, uint64_t length)
 {
 	if (header->magic != STATE_MAGIC)
@@ -314,7 +313,7 @@ static const char *header_fault(struct state_header *header, uint64_t length)
 	return NULL;
 }
 
-/* If the configuration asks for another store than that in the file, logs this and returns true. */
+/* If the configuration describes another store than the file, logs this and returns true. */
 static bool config_contradicts(const struct state *state, const struct state_header *header,
 			       const struct far_config *config)
 {
@@ -338,7 +337,7 @@ static bool config_contradicts(const struct state *state, const struct state_hea
 			  header->sealed ? "give --encrypt (encrypt)" : "leave --encrypt (encrypt) out");
 		return true;
 	}
-	/* Differences from a donors file are made up for later, by adding and removing donors. */
+	/* Donors may differ from a donors file: they are added and removed after the adoption. */
 	if (!config->donors_file && config->donor_count != count) {
 		log_error("%s holds a store on %u donor%s, not on %u: give the same donors", state->path, count,
 			  count == 1 ? "" : "s", config->donor_count);
@@ -374,7 +373,7 @@ static int slab_compare(const void *a, const void *b)
 	return one->name == other->name ? 0 : one->name < other->name ? -1 : 1;
 }
 
-/* Lists the slabs that READY chunks name, sorted. Returns how many there are. */
+/* Stores the slabs that READY chunks name in @slabs, sorted. Returns how many there are. */
 static uint64_t slabs_list(const struct chunk_table *table, struct state_slab *slabs)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
@@ -475,8 +474,8 @@ int state_recover(struct state *state, uint64_t *ret_lost)
 	for (uint64_t i = 0; i < table->count && error == 0; i++) {
 		uint64_t first, count = pages_of(state, i, &first), live = 0;
 
-		/* Skips an untouched chunk: nobody uses its pages' entries, and reading them would allocate memory in
-		   the file. */
+		/* Skips a chunk that was never used, because reading its generations would allocate memory in the
+		   file. */
 		if (!chunk_is_untouched(table, i)) {
 			error = integrity_populate(&state->integrity, first, count);
 			if (error < 0)

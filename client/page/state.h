@@ -1,28 +1,30 @@
 /*
- * state: the state file, with which another process can adopt a far store.
+ * state: the state file, from which another process can adopt a far store.
  *
- * Theory of operation. One process at a time maps the file, and holds a lock on it. The mapping is the store's own
- * memory: nothing is copied. So the file is up to date at whatever moment the process is killed.
+ * Theory of operation. state_open() opens the file and locks it, so that only one process uses it. For a new store,
+ * state_create() writes the file. For the store of an ended process, state_adopt() checks the file, and
+ * state_recover() completes or undoes the changes that the ended process left half done. The file is mapped, and
+ * the mapping is the store's own memory. Nothing is copied, so the file is up to date whenever the process is
+ * killed.
  *
- *   header       sizes, the client's id, the integrity secret, and the donors' addresses: fixed, and covered by a
- *                checksum. Then the incarnation of each donor that has our slabs, the counter of seal numbers, and the
- *                number of donors that were added since. Their addresses follow the fixed ones, without a checksum.
+ *   header       Fixed, and covered by a checksum: sizes, the client's id, the integrity secret, and the donors'
+ *                addresses. Not covered: the incarnation of each donor that has our slabs, the counter of seal
+ *                numbers, and the donors that were added since, whose addresses follow the fixed ones.
  *   chunks       see chunks.h, with their attention bits
  *   generations  see integrity.h
  *   checksums    or, for sealed pages, the records that open them
  *
- * The file is sparse. Before the first write, a store of 1 TiB costs the header and its chunks (192 bytes each). The
- * generations and checksums of a chunk's pages are populated before its slab is asked for. The file does not contain
- * the donors' key. The key of sealed pages is a part of the secret.
+ * The file is sparse. Before the first write, a store of 1 TiB takes only the header and its chunks (192 bytes
+ * each). The generations and checksums of a chunk's pages are populated before its first slab is asked for. The
+ * file does not contain the key that the donors know. The key of sealed pages is part of the integrity secret.
  *
- * A new file gets its header first, then its full length. Only then are donors asked for slabs. So a file that is
- * neither empty nor as long as the header alone holds a whole store, or is damaged. When a store is closed for good,
- * its file is emptied.
+ * state_create() writes the header first and then sets the full length. Donors are asked for slabs only after that.
+ * So a file that is empty or has the length of the header holds no slabs, and is used like a new one. Any other
+ * file holds a whole store, or is damaged. When a store is closed for good, its file is emptied.
  *
- * Trust. Only the owner can access the file. It is checked for damage, not for malice. state_adopt() is the one
- * validator. Once it has succeeded, nothing in the header or the chunks can lead outside the arrays, or to a donor that
- * does not exist. Damage in generations and checksums shows as pages that are lost or do not match. state_recover()
- * completes or undoes the changes that a killed process left half done. chunks.h and integrity.h list the cases.
+ * Trust. Only the owner can access the file, so it is checked for damage but not for malice. state_adopt() is the
+ * only check. After it, nothing in the header or the chunks refers to memory outside the arrays, or to a donor that
+ * does not exist. Damage in generations and checksums shows later, as pages that are lost or do not match.
  *
  * Threads: one. The arrays have their own rules.
  */
@@ -35,7 +37,7 @@
 #include "wire/wire.h"
 
 #define STATE_MAGIC UINT64_C(0x3145544154535046) /* "FPSTATE1" */
-/* Must change whenever the contents of the file, or their meaning, change, also by a change of chunks.h or
+/* Must change with each change of the file's format or meaning, which includes the structs of chunks.h and
    integrity.h. */
 #define STATE_VERSION 3u
 #define STATE_HEADER_BYTES 32768u
@@ -44,7 +46,7 @@ struct state_header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t chunk_bytes; /* sizeof(struct chunk) */
-	uint64_t sum;         /* checksum of the fields from here to `incarnations` */
+	uint64_t sum;         /* the checksum of the fields from `pages` to the one before `incarnations` */
 	uint64_t pages, chunk_pages;
 	uint32_t replicas, donor_count;
 	uint64_t sealed; /* 1 if pages are sealed, otherwise 0 */
@@ -52,12 +54,11 @@ struct state_header {
 	uint8_t secret[INTEGRITY_SECRET_SIZE];
 	char uris[FAR_DONORS_MAX][FAR_URI_MAX];
 	char backup[FAR_BACKUP_MAX]; /* the backup's path, or "" for none */
-	/* For each donor, the incarnation that has slabs of ours. 0 if none has, or if its slabs were given up as
-	   lost. */
+	/* For each donor, the incarnation that has slabs of ours. 0 if none has, or if the slabs count as lost. */
 	_Atomic uint64_t incarnations[FAR_DONORS_MAX];
-	_Atomic uint64_t numbers; /* where the next block of seal numbers begins (seal.h) */
-	/* Donors that a donors file has added, behind the first donor_count donors in `uris`. 0 in files of programs that
-	   could not add donors, which refuse a file with such donors. */
+	_Atomic uint64_t numbers; /* the counter of seal numbers (seal.h) */
+	/* How many donors a donors file has added. They follow the first donor_count donors in `uris`. Programs
+	   that could not add donors wrote 0 here, and refuse a file with added donors. */
 	_Atomic uint64_t added;
 };
 _Static_assert(sizeof(struct state_header) <= STATE_HEADER_BYTES, "the header has its place");
@@ -65,36 +66,36 @@ _Static_assert(sizeof(struct state_header) <= STATE_HEADER_BYTES, "the header ha
 struct state;
 
 /*
- * Opens the file, creating it if necessary, and locks it. This function and those below log each error in one line,
- * except -ENOMEM of this one. Returns 0, -EBUSY if another process uses the file, -EINVAL if it is not a regular file,
- * or the error of open() or flock().
+ * Opens the file, creating it if necessary, and locks it. Returns 0, -EBUSY if another process uses the file,
+ * -EINVAL if it is not a regular file, or the error of open() or flock(). All functions here log their errors in
+ * one line, except a lack of memory and a failed fstat() or pread().
  */
 int state_open(const char *path, struct state **ret_state);
 /* Returns true if the file holds no store. */
 bool state_is_new(const struct state *state);
-/* Lays out a new store of @pages pages in chunks of @chunk_pages. @config has all else. Returns 0, -ENAMETOOLONG,
-   -EFBIG, -ENOMEM, or the file system's error. */
+/* Writes a new store of @pages pages in chunks of @chunk_pages. Everything else comes from @config. Returns 0,
+   -ENAMETOOLONG, -EFBIG, -ENOMEM, or the file system's error. */
 int state_create(struct state *state, const struct far_config *config, uint64_t pages, uint64_t chunk_pages,
 		 const uint8_t id[WIRE_ID_SIZE]);
-/* Takes over the store in the file. Returns -EINVAL, and changes nothing, if the file is damaged or if @config asks for
-   another store. Returns -ENOMEM if there is no memory. */
+/* Adopts the store in the file. Returns -EINVAL, and changes nothing, if the file is damaged or if @config
+   describes another store. Returns -ENOMEM if there is no memory. */
 int state_adopt(struct state *state, const struct far_config *config);
-/* Completes the changes that the earlier process left half done, and populates the memory in use. *ret_lost is the
+/* Repairs the changes that the ended process left half done, and populates the memory in use. *ret_lost is the
    number of pages found lost. Must be called once, after state_adopt(). Returns 0 or -ENOMEM. */
 int state_recover(struct state *state, uint64_t *ret_lost);
 
-/* Returns how many donors the store has. Donors that were let go count. */
+/* Returns how many donors the store has, including removed ones. */
 unsigned state_donor_count(struct state *state);
-/* Adds a donor behind the last one. @uri is shorter than FAR_URI_MAX, and there is room. The control thread's. */
+/* Adds a donor after the last one. @uri is shorter than FAR_URI_MAX, and fewer than FAR_DONORS_MAX donors exist.
+   Only for the control thread. */
 void state_donor_add(struct state *state, const char *uri);
 
-/* The next two functions need a store that was created or adopted. The header and the tables are valid until
-   state_close(). */
+/* These two functions need a store that was created or adopted. Their results are valid until state_close(). */
 struct state_header *state_header(struct state *state);
 void state_tables(struct state *state, struct chunk_table *ret_table, struct integrity *ret_integrity);
 
-/* Closes the file. If @empty is true, the store has ended, and the file is emptied for another one. Otherwise the store
-   stays for another process. NULL is allowed. */
+/* Closes the file. If @empty is true, the store has ended, and the file is emptied. Otherwise another process can
+   adopt the store. NULL is allowed. */
 void state_close(struct state *state, bool empty);
 
 #endif

@@ -9,16 +9,15 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* The size of the buffer, in pages, with one donor and no backup. The thread then copies nothing, and only scrubs a
-   little at a time. */
+/* The size of the buffer in pages, if there is one donor and no backup. The thread then only scrubs. */
 #define COPIER_PAGES_ALONE 8u
 #define COPIER_RATE (UINT64_C(256) << 20)
 #define COPIER_BUSY 4u /* divides the rate while other queues have requests in flight */
 #define NS_PER_S UINT64_C(1000000000)
-/* How long a window waits for writers: usually, and if slabs will soon be lost. */
+/* How long a window waits for writes in flight: usually, and if slabs will soon be lost. */
 #define PATIENCE_NS UINT64_C(2000000)
 #define PATIENCE_PRESSED_NS UINT64_C(100000000)
-/* How long no window is opened after writers did not leave one in time. */
+/* How long no further window is opened after writes took too long to leave one. */
 #define WRITERS_PAUSE_NS UINT64_C(1000000)
 
 /* --- States ----------------------------------------------------------------------------------------------------- */
@@ -74,7 +73,7 @@ void copier_read(struct copier *copier, struct copy *copy)
 
 	if (store_submit(copier->queue, &io, 1) == 1)
 		return;
-	copy->under_way = false; /* the queue is full */
+	copy->under_way = false; /* the queue is full: copy_begin() tries again later */
 	copier->in_flight--;
 }
 
@@ -95,7 +94,7 @@ void copier_poll(struct copier *copier, uint64_t now)
 	struct store_done done;
 
 	copier->now = now;
-	/* This poll also follows the donors' rounds. */
+	/* store_poll() also ends and makes connections as donors go away and return. */
 	while (store_poll(copier->queue, &done, 1) == 1) {
 		copier->copies[done.cookie].under_way = false;
 		copier->copies[done.cookie].status = done.status;
@@ -126,7 +125,7 @@ void copier_drop(const struct copier *copier, uint64_t page, uint32_t count)
 	far_drop(far, page / far->table.pages, copier->epoch, count);
 }
 
-/* Returns true if any queue has published a piece that far_queue_is_at() looks for. */
+/* Calls far_queue_is_at() for all queues. Returns true if it is true for any. */
 static bool published_anywhere(struct far *far, uint64_t page, uint64_t count, const uint32_t *version)
 {
 	const struct far_queue *queue;
@@ -165,7 +164,7 @@ uint64_t copier_rate(const struct copier *copier, uint64_t rate)
 	return busy ? rate / COPIER_BUSY : rate;
 }
 
-/* Sets when the next visit is due after this one. */
+/* Sets when the next visit may begin. */
 static void copier_pace(struct copier *copier)
 {
 	const uint64_t wished = copier->far->config.rebuild_rate;
@@ -203,7 +202,7 @@ uint64_t copier_begin(struct copier *copier, const struct visit *visit)
 	if (!visit->window)
 		return copier_move(copier, COPIER_COPYING);
 	copier->patience = copier->now + (atomic_load(&far->pressing) ? PATIENCE_PRESSED_NS : PATIENCE_NS);
-	/* Opens the window first, then looks at published pieces: see far_queue.h. */
+	/* Opens the window before it looks at published pieces: see far_queue.h. */
 	atomic_store(&far->window, published_make(visit->page, (uint32_t)(visit->end - visit->page), 0, true));
 	return copier_move(copier, COPIER_ENTERING);
 }
@@ -230,7 +229,7 @@ static uint64_t copier_entering(struct copier *copier)
 	return visit_end(copier);
 }
 
-/* Starts to read the visit's next pages, if there are any and the queue has room. */
+/* Sends the read of the visit's next pages, if there are any and the queue has room. */
 static void copy_begin(struct copier *copier, struct copy *copy)
 {
 	const struct integrity *integrity = &copier->far->integrity;
@@ -264,8 +263,8 @@ static void copy_answered(struct copier *copier, struct copy *copy)
 	struct visit *visit = &copier->visit;
 
 	if (copy->status < 0 && copy->state == COPY_READING && copy->count > 1) {
-		/* Continues from this page, one page at a time. Copies of later pages stay valid, because no writer is
-		   in the window. */
+		/* Returns to the pages of the failed read, and reads them one by one. Later pages that were copied
+		   already may be copied again. They are still valid, because the window keeps writes out. */
 		if (copy->page < visit->page) {
 			visit->page = copy->page;
 			copier->singles = copy->page + copy->count;
@@ -312,7 +311,7 @@ int copier_open(struct copier *copier, struct far *far, uint64_t now)
 	copier->far = far;
 	copier->opened = now;
 	copier->pages = alone ? COPIER_PAGES_ALONE : COPIER_PAGES;
-	/* All copies must fit on the connection to one donor, because a write does not wait for room there. */
+	/* A write to one donor fails if its connection has no room, so all copies must fit on one connection. */
 	copier->copies_max = alone ? 1 : depth && depth < COPIER_COPIES ? depth : COPIER_COPIES;
 	length = copier->pages * STORE_PAGE;
 	copier->bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, flags, -1, 0);

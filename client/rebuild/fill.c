@@ -51,7 +51,7 @@ void fill_collect(struct fill *fill, struct leases *leases, uint64_t now)
 
 		if (state != JOB_DONE && state != JOB_FAILED)
 			continue;
-		/* Moves the job first, because the planner may answer with another job. */
+		/* Clears the job before the call, because the planner may give another one in it. */
 		job_move(job, JOB_NONE);
 		if (job->action.kind == LEASES_DRAIN)
 			leases_drained(leases, i, now);
@@ -62,7 +62,7 @@ void fill_collect(struct fill *fill, struct leases *leases, uint64_t now)
 	}
 }
 
-/* Returns true if the chunk's epoch is still the job's and, in a fill, the JOINING slot still exists. */
+/* Returns true if the chunk is still in the job's epoch and, for a fill, still has the JOINING slot. */
 static bool job_is_current(const struct fill_job *job, const struct chunk_table *table)
 {
 	struct chunk_view view;
@@ -85,7 +85,7 @@ static uint64_t job_end(struct fill *fill, bool good)
 
 /* --- Windows ---------------------------------------------------------------------------------------------------- */
 
-/* Returns true once a job may copy, or has ended. */
+/* Returns true when the pieces that the job waits for have ended. Then starts to copy, or ends a drain. */
 static bool job_settle(struct fill *fill)
 {
 	struct far *far = fill->chore.copier->far;
@@ -140,13 +140,14 @@ static void fill_end(struct chore *chore)
 
 /* --- Copies ----------------------------------------------------------------------------------------------------- */
 
-/* Marks the live pages among these KEPT, and takes them off their chunk's count. */
+/* Makes the live pages among these KEPT, and subtracts them from their chunk's count. */
 static void pages_leave(struct copier *copier, uint64_t page, uint32_t count)
 {
 	copier_drop(copier, page, integrity_keep(&copier->far->integrity, page, count));
 }
 
-/* A page could not be read. Leaves it out if it was discarded meanwhile, or no replica has it intact. */
+/* Handles a page that could not be read. The page is skipped if it was discarded meanwhile, or if no replica has it
+   intact. Otherwise the job fails. */
 static void page_unread(struct fill *fill, uint64_t page, int status)
 {
 	struct copier *copier = fill->chore.copier;
@@ -158,7 +159,8 @@ static void page_unread(struct fill *fill, uint64_t page, int status)
 	}
 	if (live)
 		repair_page_spoilt(fill->repair, page, false);
-	/* The backup does not have the page intact either. The next read of the page will show that. */
+	/* The page becomes KEPT although the backup does not have it intact either. The next read of the page finds
+	   this. */
 	if (job_is_leave(fill->job))
 		pages_leave(copier, page, 1);
 }

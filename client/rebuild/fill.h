@@ -1,22 +1,24 @@
 /*
- * fill: carries out the jobs of the joins (leases.h): copies a chunk's pages to a new replica, or to the backup.
+ * fill: the chore that copies a chunk's pages to a new replica or to the backup, as a join (leases.h) has planned.
  *
- * Theory of operation. A job is the action of a join:
+ * Theory of operation. The control thread gives the chore a job for an action of a join (fill_give()), and later
+ * collects the result (fill_collect()):
  *
- *   LEASES_FILL   Copies the pages of the chunk's FULL slots into a JOINING slot. First the chore waits for every piece
- *                 that was published before the slot existed. From then on all writes go to the JOINING slot as well.
- *                 Then it copies the chunk's live pages, one window (copier.h) at a time. It reads these pages, checks
- *                 them like any fetched page, and writes them to the JOINING slot's donor.
- *                 Pages that are not live need no copy: a later write of them goes to the JOINING slot too. A page that
- *                 no replica has intact is left out.
- *   LEASES_DRAIN  Waits until no published piece uses the chunk's earlier slots, so that a slab can be given back.
- *   LEASES_LEAVE  Copies the chunk's live pages to the backup in the same way. They are then KEPT there (integrity.h).
- *                 New writes go to the backup already.
+ *   LEASES_FILL   Copies the pages of the chunk's FULL slots into a JOINING slot. First the chore waits for every
+ *                 piece that was published before the slot existed. From then on, all writes go to the JOINING slot
+ *                 as well. Then the chore copies the chunk's live pages, one window (copier.h) after another: it
+ *                 reads them from a FULL slot, checks them like any fetched page, and writes them to the JOINING
+ *                 slot's donor. Pages that are not live are skipped, because a later write of them goes to the
+ *                 JOINING slot, too. A page that no replica has intact is also skipped.
+ *   LEASES_DRAIN  Waits until no published piece uses a slot that the chunk had before, so that a slab can be
+ *                 released.
+ *   LEASES_LEAVE  Copies the chunk's live pages to the backup in the same way. The pages are then KEPT (integrity.h).
+ *                 New writes go to the backup anyway, because the chunk is leaving.
  *
- * A job fails as soon as it cannot go on: its source or target cannot be reached, or the slot is gone. leases.c then
- * starts again.
+ * A job fails as soon as its source or target cannot be reached, or its slot was detached. leases.c then plans
+ * anew.
  *
- * Threads. The control thread gives jobs and collects them. All else is the rebuild thread's.
+ * Threads. The control thread gives and collects jobs. The other functions are for the rebuild thread.
  */
 #ifndef CLIENT_FILL_H
 #define CLIENT_FILL_H
@@ -25,10 +27,10 @@
 #include "client/rebuild/copier.h"
 
 enum fill_job_state {
-	JOB_NONE,    /* waits for the control thread to give a job */
-	JOB_GIVEN,   /* waits until no piece uses the chunk's earlier slots */
+	JOB_NONE,
+	JOB_GIVEN,   /* waits until no piece uses slots that the chunk had before */
 	JOB_COPYING, /* the rebuild thread copies the chunk's pages, one window after another */
-	JOB_DONE,    /* JOB_DONE and JOB_FAILED wait for the control thread to collect them */
+	JOB_DONE,    /* JOB_DONE and JOB_FAILED wait until the control thread collects them */
 	JOB_FAILED,
 	JOB_STATES
 };
@@ -39,18 +41,17 @@ struct fill_job {
 
 struct fill {
 	struct chore chore;
-	struct repair *repair; /* reports pages that no replica has intact */
+	struct repair *repair; /* gets reports of pages that no replica has intact */
 	struct fill_job jobs[LEASES_JOINS_MAX];
-	/* The rebuild thread's own. */
-	struct fill_job *job; /* the current one, or NULL for none */
-	uint64_t page, end;   /* the next page to copy, and the end of the chunk */
+	/* Only the rebuild thread uses the fields below. */
+	struct fill_job *job; /* the current job, or NULL */
+	uint64_t page, end;   /* next page to copy, and the end of the chunk */
 };
 
 extern const struct chore_kind fill_kind;
-/* Gives the job of a join: @action is LEASES_FILL, LEASES_DRAIN or LEASES_LEAVE. Each join has at most one job. The
-   caller then wakes the rebuild thread. */
+/* Gives the job for @action: LEASES_FILL, LEASES_DRAIN or LEASES_LEAVE. Its join has no other job. The caller must
+   then wake the rebuild thread. */
 void fill_give(struct fill *fill, const struct leases_action *action);
-/* Reports finished jobs to @leases. */
 void fill_collect(struct fill *fill, struct leases *leases, uint64_t now);
 
 #endif

@@ -1,20 +1,22 @@
 /*
- * rebuild: the thread that copies pages between donors, and to and from the backup.
+ * rebuild: the thread that copies pages between donors, and between donors and the backup.
  *
- * Theory of operation. A store has one such thread if it has several donors, a scrub rate or a backup. The thread has
- * five chores, which the copier (copier.h) carries out one at a time. When the copier is idle, the thread asks the
- * chores in this order if they have work:
+ * Theory of operation. A store has this thread if it has several donors, a scrub rate or a backup. The thread has
+ * five chores, and the copier (copier.h) carries out one at a time. When the copier is idle, rebuild_step() asks
+ * the chores for work in this order:
  *
- *   fill                  copies a chunk to a new replica, or to the backup (fill.h)
- *   repair                rewrites a page that one donor has changed (repair.h)
- *   catch up, bring back  copy pages to the backup, and from it (rebuild_backup.h)
- *   scrub                 looks for pages that a donor has changed (scrub.h)
+ *   fill        copies a chunk to a new replica, or to the backup (fill.h)
+ *   repair      rewrites a page that one donor has changed (repair.h)
+ *   catch up    copies pages to the backup that it has missed (rebuild_backup.h)
+ *   bring back  copies pages from the backup to donors (rebuild_backup.h)
+ *   scrub       reads pages to find those that a donor has changed (scrub.h)
  *
- * rebuild_step() does all of this. It never waits and reads no clock. The thread calls it when an event has arrived or a
- * time has come. The thread lets other threads run first, unless slabs will soon be lost (`pressing`).
+ * rebuild_step() never waits and reads no clock. It returns when to call it next, and the thread calls it then, or
+ * earlier after an event. Before each call the thread lets other threads run, unless slabs will soon be lost
+ * (`pressing`).
  *
- * Threads. The rebuild thread blocks all signals, and allocates only until it is started. The control thread calls
- * fill_give() and rebuild_collect().
+ * Threads. The rebuild thread blocks all signals, and allocates memory only until it has started. The control
+ * thread calls fill_give() and rebuild_collect().
  */
 #ifndef CLIENT_REBUILD_H
 #define CLIENT_REBUILD_H
@@ -40,23 +42,24 @@ struct rebuild {
 	struct scrub scrub;
 };
 
-/* Allocates the rebuild thread's state. Must be called before the control thread starts, because that thread may give
-   jobs at once. Returns 0 or -ENOMEM. */
+/* Allocates the rebuild thread's state. Must be called before the control thread starts, because that thread may
+   give a job at once. Returns 0 or -ENOMEM. */
 int rebuild_open(struct far *far, struct rebuild **ret_rebuild);
 /* Frees @rebuild. NULL is allowed. */
 void rebuild_close(struct rebuild *rebuild);
-/* Starts the thread of far->rebuild, if there is one, and waits until it has its connections. Returns 0 or -errno,
-   which is logged. */
+/* Starts the thread of far->rebuild and waits until its queue is connected. Does nothing if far->rebuild is NULL.
+   Returns 0 or -errno, which is logged. */
 int rebuild_start(struct far *far);
-/* Ends the thread once all its requests are answered. Does nothing if the thread was not started. */
+/* Stops the thread, and waits until all its requests are answered. Does nothing if the thread was not started. */
 void rebuild_stop(struct far *far);
-/* Reports finished jobs to far->leases, and wakes the scrub if there are pages to read. The control thread calls this
-   now and then. */
+/* Reports finished jobs to far->leases, and wakes the scrub if there are pages to read. The control thread calls
+   this whenever it is awake. */
 void rebuild_collect(struct far *far, uint64_t now);
 
 /* Opens the thread's queue. Called first on the thread. Returns 0 or -errno. */
 int rebuild_begin(struct rebuild *rebuild);
-/* Does the work that can be done now. Returns when to call this again, or UINT64_MAX for after the next event. */
+/* Does the work that can be done now. Returns when to call this again, or UINT64_MAX if only after the next
+   event. */
 uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now);
 /* Closes the queue. No request may be in flight. */
 void rebuild_end(struct rebuild *rebuild);

@@ -6,17 +6,17 @@
 #include <assert.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-/* The pause after a pass, or after a step that could do nothing. */
+/* The pause after a pass, or after a visit in which a donor could not be reached. */
 #define PAUSE_NS (1000 * NS_PER_MS)
-/* The pause after a slab was asked for. */
+/* How long to wait before looking if a requested slab has arrived. */
 #define ASKED_NS (5 * NS_PER_MS)
 
 static_assert(COPIER_PART <= BACKUP_IO_PAGES, "the backup takes a copy as a whole");
 
 /* --- Catching up -------------------------------------------------------------------------------------------------- */
 
-/* Finds the next run of pages that are missed, live, and in a chunk that has a slab. Returns its length, or 0 if there
-   is none. */
+/* Finds the next run of pages that the backup has missed, that are live, and whose chunk has a slab. Returns its
+   length, or 0 if there is none. */
 static uint32_t missed_seek(const struct far *far, struct catch_up *catch_up)
 {
 	struct backup_ring *ring = &far->backup->ring;
@@ -29,8 +29,9 @@ static uint32_t missed_seek(const struct far *far, struct catch_up *catch_up)
 
 		catch_up->page = page;
 		if (kind != INTEGRITY_IS_LIVE) {
-			/* There is nothing to copy. But a KEPT page stays marked until it is written or given up:
-			   far_same() must know that the disk does not have it, so that nobody drops the only copy. */
+			/* There is nothing to copy. But a KEPT page stays marked as missed until it is written or
+			   given up. The mark tells far_same() that the disk does not have this page, so that the
+			   only copy is not dropped. */
 			if (kind != INTEGRITY_IS_KEPT)
 				backup_ring_unmiss_all(ring, page, 1);
 			catch_up->page++;
@@ -65,7 +66,7 @@ static uint64_t catch_up_begin(struct chore *chore)
 		catch_up->due = copier->due;
 	if (copier->now < catch_up->due)
 		return catch_up->due;
-	/* Pages that are being written now come first. */
+	/* While the ring is more than half full, pages that are just being written have priority. */
 	if (backup_ring_count(&backup->ring) > backup->ring.room / 2)
 		return copier->now + NS_PER_MS;
 	run = missed_seek(copier->far, catch_up);
@@ -116,8 +117,8 @@ static uint32_t kept_seek(const struct far *far, struct bring_back *back)
 	return 0;
 }
 
-/* Counts the pages in their chunk. If the chunk has no slab, asks for one. Returns false if the chunk has no slab
-   yet. */
+/* Counts the pages in their chunk. If the chunk has no slab, asks for one. Returns true if the pages are
+   counted. */
 static bool kept_hold(struct bring_back *back)
 {
 	struct far *far = back->chore.copier->far;
@@ -127,7 +128,8 @@ static bool kept_hold(struct bring_back *back)
 	enum chunk_hold hold;
 
 	if (asked && atomic_load(&chunk->denials) != back->denials) {
-		/* No donor has room. From now on only chunks that have a slab are brought back. */
+		/* No donor has a free slab. In the rest of this pass, only chunks that have a slab are brought
+		   back. */
 		back->asking = false;
 		back->denied = true;
 		return false;
@@ -173,7 +175,7 @@ static uint64_t bring_back_begin(struct chore *chore)
 	return copier_begin(copier, &visit);
 }
 
-/* All slots have the pages now: makes them live again. */
+/* All slots have the pages now, so makes them live again. */
 static void kept_restore(struct bring_back *back, uint64_t page, uint32_t count)
 {
 	struct copier *copier = back->chore.copier;
@@ -182,8 +184,8 @@ static void kept_restore(struct bring_back *back, uint64_t page, uint32_t count)
 
 	for (uint32_t i = 0; i < count; i++)
 		restored += integrity_restore(&far->integrity, page + i);
-	/* If the chunk was lost meanwhile, marking its pages lost may have missed these. A completed write does the
-	   same. */
+	/* If the chunk was lost meanwhile, the control thread may have marked its pages as lost before these were
+	   live. So they are marked here, as write_commit() in far_answer.c does. */
 	if (!chunk_is_current(&far->table, page / far->table.pages, copier->epoch))
 		integrity_lose(&far->integrity, page, count);
 	far_count(&copier->counters->returned, restored);
@@ -196,7 +198,7 @@ static void bring_back_answered(struct chore *chore, struct copy *copy)
 	const struct chunk_slot *slots = chore->copier->view.slots;
 
 	if (copy->status < 0) {
-		chore->copier->failed |= copy->state == COPY_WRITING; /* a donor is away */
+		chore->copier->failed |= copy->state == COPY_WRITING; /* a donor cannot be reached */
 		return;
 	}
 	while (copy->slot < FAR_SLOTS_MAX && slots[copy->slot].state == SLOT_EMPTY)
@@ -207,7 +209,7 @@ static void bring_back_answered(struct chore *chore, struct copy *copy)
 		kept_restore((struct bring_back *)chore, copy->page, copy->count);
 }
 
-/* Takes the pages that are not live again off the chunk's count. */
+/* Subtracts the pages that did not become live from the chunk's count. */
 static void bring_back_end(struct chore *chore)
 {
 	struct bring_back *back = (struct bring_back *)chore;

@@ -1,20 +1,21 @@
 /*
  * rebuild_backup: the two chores that copy pages between donors and the backup.
  *
- * Theory of operation.
+ * Theory of operation. Each chore makes passes over all pages of the store:
  *
- *   catch up    Some written pages found no room in the backup's ring, or were refused by its disk. The chore reads
- *               them from donors and puts them into the ring. Their chunk is held meanwhile, so that its slab is not
- *               given back. Writers are not kept out. If a writer changes such a page meanwhile, the backup notices
- *               this before the page goes to the disk (backup_ring.h).
- *   bring back  Pages that are KEPT (integrity.h) are read from the backup. They are written to slabs on donors, which
- *               the chunk has or gets. Then they are live again. This changes neither checksum nor generation, so
- *               readers notice nothing. A window keeps writers out, as during a fill. If no donor has room, the chore
- *               tries again after a while. Until then only chunks that have a slab are brought back.
+ *   catch up    Copies pages to the backup that it has missed, because its ring was full or its disk refused them.
+ *               The chore reads them from donors and puts them into the ring. Meanwhile it counts in the pages'
+ *               chunk, so that the slab is not released. Writes are not kept out, so a page may change during the
+ *               copy. The backup notices this by the checksum, before the page goes to the disk (backup_ring.h).
+ *   bring back  Copies KEPT pages (integrity.h) from the backup to donors. The chore first gets slabs for their
+ *               chunk, if it has none. Then it reads the pages from the backup and writes them to the slabs, and the
+ *               pages are live again. Their checksums and generations stay the same, so readers notice nothing. A
+ *               window keeps writes out, as during a fill. If no donor has a free slab, the rest of the pass brings
+ *               back only pages whose chunks have slabs.
  *
- * Pages that cannot be read are skipped until the next pass.
+ * A page that cannot be read is skipped until the next pass.
  *
- * Threads. The rebuild thread.
+ * Threads: the rebuild thread.
  */
 #ifndef CLIENT_REBUILD_BACKUP_H
 #define CLIENT_REBUILD_BACKUP_H
@@ -23,19 +24,19 @@
 
 struct catch_up {
 	struct chore chore;
-	uint64_t page; /* the page that the pass is at */
-	uint64_t due;  /* when the pass goes on */
+	uint64_t page; /* the next page of the pass */
+	uint64_t due;
 };
 
 struct bring_back {
 	struct chore chore;
-	uint64_t page, due; /* the page that the pass is at, and when the pass goes on */
-	uint32_t run;       /* pages of the visit */
-	uint32_t restored;  /* pages of the visit that are live again */
-	bool asking;        /* a slab was asked for */
-	uint64_t asked;     /* the chunk for which it was asked for */
-	uint32_t denials;   /* that chunk's denials when the slab was asked for */
-	bool denied;        /* a chunk was denied a slab since this pass began */
+	uint64_t page, due; /* the next page of the pass, and when the pass continues */
+	uint32_t run;       /* pages of the current visit */
+	uint32_t restored;  /* pages of the current visit that are live again */
+	bool asking;        /* waits for a slab that it has asked for */
+	uint64_t asked;     /* the chunk for which it has asked */
+	uint32_t denials;   /* that chunk's number of denials when it asked */
+	bool denied;        /* some chunk was denied a slab in this pass */
 };
 
 extern const struct chore_kind catch_up_kind, bring_back_kind;

@@ -10,15 +10,16 @@
 
 /* Each kind of line is logged at most once in this time. */
 #define COMPLAIN_NS UINT64_C(1000000000)
-/* The time that the successor of a killed process may take to repeat its writes. The time to wait for donors is
-   added. */
+/* How long after an adoption writes of the earlier process may be missing. Twice timeout_ms is added, because these
+   writes may wait for donors. */
 #define QUIET_NS UINT64_C(10000000000)
 
-/* --- What is found ---------------------------------------------------------------------------------------------- */
+/* --- Findings -------------------------------------------------------------------------------------------------- */
 
-/* Returns true if a write may have been cut off and not repeated yet. The page's copies on donors may then match
-   nothing. A cut-off write of a page in the window was counted in `redone` before the window was entered, and stays
-   counted until the window closes. Writes that were under way in an earlier process are repeated by its successor. */
+/* Returns true if a write may have been cut off and not repeated yet, because the page's copies on donors may then
+   be wrong without a donor's fault. A cut-off write of a page in the window is counted in `redone` before copying
+   in the window begins, and until the window closes. Writes of an earlier process are repeated after the
+   adoption. */
 static bool writes_are_redone(const struct repair *repair)
 {
 	const struct copier *copier = repair->chore.copier;
@@ -49,7 +50,8 @@ static bool is_known(const struct repair *repair, uint64_t page)
 	return known;
 }
 
-/* Counts and logs a page that the suspect donor has changed. Returns true if the page must be repaired. */
+/* Handles a page that the suspect donor has changed: counts and logs it. Returns true if the page must be
+   repaired. */
 static bool page_changed(struct repair *repair, uint64_t page)
 {
 	const struct copier *copier = repair->chore.copier;
@@ -59,7 +61,7 @@ static bool page_changed(struct repair *repair, uint64_t page)
 	if (writes_are_redone(repair))
 		return false;
 	if (is_known(repair, page))
-		return true; /* there may be a new replica now that has the page intact */
+		return true; /* a replica that was added since may have the page intact */
 	far_count(&copier->counters->checksum_errors, 1);
 	if (log_again(&repair->told_changed, copier->now, COMPLAIN_NS))
 		log_error("donor %s has page %" PRIu64 " changed: found before anybody read it",

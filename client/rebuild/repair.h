@@ -1,19 +1,21 @@
 /*
- * repair: rewrites pages that one donor has changed and another still has intact.
+ * repair: rewrites pages on a donor that has changed them, from a donor that has them intact.
  *
- * Theory of operation. Queues ask for a repair (mailbox.h) when one donor sends pages back changed and another has them
- * intact. So does the scrub. The chore goes page by page, each in a window (copier.h) of its own. Its chunk is held
- * meanwhile, so that its slabs are not given back. The chore reads the page from the suspect donor again. If the page is
- * still changed, the chore reads it from another donor and writes it to the suspect donor. If writers do not leave the
- * window, the page is not repaired: they write it to the suspect donor, too.
+ * Theory of operation. A queue asks for a repair (mailbox.h) when one donor has returned pages changed and another
+ * has returned them intact. The scrub asks for one when a donor has returned pages changed. The chore then handles
+ * the pages one by one, each in a window (copier.h) of its own. Meanwhile it counts in the page's chunk, so that
+ * the slabs are not released. It first reads the page from the suspect donor again. If the page is still changed,
+ * the chore reads it from another donor and writes it to the suspect donor. If writes are in flight in the window
+ * and do not end, no repair is needed, because they rewrite the page on the suspect donor, too.
  *
- * A page that the scrub has found is counted and logged if it is still wrong. If no replica has a page intact, this is
- * logged as well: the page is spoilt. Pages are neither counted nor logged while a write that was cut off has not been
- * repeated yet. Writes of an earlier process count as cut off for 10 s and twice timeout_ms after the adoption. A page
- * that was logged as spoilt is not counted or logged again until it is written. Only the last REPAIR_SPOILT such pages
- * are remembered. Each kind of line is logged at most once a second.
+ * Counting and logging. A changed page that the scrub has found is counted and logged here, if it is still changed.
+ * If no replica has a page intact, the page is spoilt, and this is logged. Nothing is counted or logged while a
+ * write that was cut off has not been repeated yet, because the copies of its pages may differ until then. After an
+ * adoption, the writes of the earlier process count as cut off for 10 s and twice timeout_ms. A spoilt page is
+ * logged only once, until it is written again: the last REPAIR_SPOILT such pages are remembered. Each kind of line
+ * is logged at most once a second.
  *
- * Threads. The rebuild thread.
+ * Threads: the rebuild thread.
  */
 #ifndef CLIENT_REPAIR_H
 #define CLIENT_REPAIR_H
@@ -24,9 +26,9 @@
 
 struct repair {
 	struct chore chore;
-	uint64_t page, end;            /* the next page to look at, and the end of the pages in doubt */
-	unsigned donor;                /* the suspect */
-	bool counted;                  /* a queue has found and counted the bad page */
+	uint64_t page, end;            /* next page to look at, and the end of the pages to look at */
+	unsigned donor;                /* the donor that may have changed them */
+	bool counted;                  /* a queue has found the changed page and has counted it */
 	_Atomic uint64_t told_changed; /* when a changed page was last logged */
 	_Atomic uint64_t told_spoilt;
 	struct {
@@ -37,11 +39,11 @@ struct repair {
 };
 
 extern const struct chore_kind repair_kind;
-/* Gives the chore these pages, which @donor may have changed. @counted is as in struct repair. The chore must have no
-   pages. */
+/* Asks for a repair of these pages, which @donor may have changed. @counted is as in struct repair. The chore must
+   have no pages left. */
 void repair_ask(struct repair *repair, uint64_t page, uint64_t end, unsigned donor, bool counted);
-/* Reports a spoilt page: no replica that can be reached has it intact, and no writer is in its window. @counted means
-   that the page has been counted already. */
+/* Reports a spoilt page: no replica that can be reached has it intact, and no write is in flight in its window.
+   @counted means that the page has been counted already. */
 void repair_page_spoilt(struct repair *repair, uint64_t page, bool counted);
 
 #endif

@@ -7,7 +7,7 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
-/* Returns how long @bytes take at the current rate, in ns. */
+/* Returns how many ns reading @bytes may take at the current rate. */
 static uint64_t scrub_time(const struct copier *copier, uint64_t bytes)
 {
 	uint64_t rate = copier_rate(copier, copier->far->config.scrub_rate);
@@ -15,7 +15,6 @@ static uint64_t scrub_time(const struct copier *copier, uint64_t bytes)
 	return (uint64_t)((double)bytes * (double)NS_PER_S / (double)rate);
 }
 
-/* Returns true if this store has slabs on any donor. */
 static bool has_slabs(const struct far *far)
 {
 	uint64_t leased = 0;
@@ -25,7 +24,7 @@ static bool has_slabs(const struct far *far)
 	return leased;
 }
 
-/* Finds the next live pages, in at most one chunk that has a slab. Returns false at the end of the pass. */
+/* Finds the next live pages, in a chunk that has a slab. Returns false at the end of the pass. */
 static bool scrub_seek(struct scrub *scrub)
 {
 	const struct copier *copier = scrub->chore.copier;
@@ -52,7 +51,8 @@ static uint64_t scrub_pass_end(struct scrub *scrub)
 
 	scrub->page = scrub->end = 0;
 	scrub->begun = 0;
-	/* Sets `dormant` first, then looks for slabs: scrub_wake() sees a slab that comes after the look. */
+	/* Sets `dormant` before it looks for slabs. A slab that is leased after the look is found by
+	   scrub_wake(). */
 	atomic_store(&scrub->dormant, true);
 	if (!has_slabs(scrub->chore.copier->far))
 		return COPIER_EVENT;
@@ -81,7 +81,7 @@ static uint64_t scrub_begin(struct chore *chore)
 		return scrub_seek(scrub) ? COPIER_NOW : scrub_pass_end(scrub);
 	visit.page = scrub->page;
 	visit.end = scrub->end;
-	scrub->page = scrub->end; /* unless there is a slot to read from */
+	scrub->page = scrub->end; /* changed back below if there is a slot to read from */
 	if (!copier_hold(copier, visit.page))
 		return COPIER_NOW;
 	while (scrub->slot < FAR_SLOTS_MAX && copier->view.slots[scrub->slot].state != SLOT_FULL)

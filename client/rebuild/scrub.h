@@ -1,19 +1,20 @@
 /*
- * scrub: slowly reads pages that nobody else reads. So pages that rot on a donor are found while another replica still
- * has them intact.
+ * scrub: slowly reads all pages, also those that nobody uses. So a page that goes bad on one donor is found while
+ * another replica still has it intact.
  *
- * Theory of operation. A pass goes from the first page of the array to the last. Each run of live pages of one chunk is
- * read from the donor of each FULL slot, and is checked like any fetched page. The chunk is held meanwhile, so that its
- * slab is not given back.
+ * Theory of operation. A pass goes through the array from the first page to the last. It reads each run of live
+ * pages of one chunk from the donor of each FULL slot, and checks them like any fetched page. Meanwhile it counts
+ * in the chunk, so that the slab is not released. Donors that cannot be reached, and slots that are still being
+ * filled, are left for a later pass.
  *
- * Writers are not kept out. A page that changes during the read may look corrupt, which only costs a second look. That
- * second look is a repair (repair.h), which counts, logs and rewrites the page if it is still wrong. Donors that cannot
- * be reached, and slots that are still being filled, are left for a later pass.
+ * Writes are not kept out, so a page that is written during the read may look changed. The scrub therefore only
+ * asks for a repair (repair.h). The repair reads the page again in a window, and counts, logs and rewrites it if it
+ * is still wrong.
  *
- * The rate is far_config.scrub_rate, and a quarter of it while other queues have requests in flight. The scrub reads
- * SCRUB_BURST pages, then pauses. A pass over a small store takes as long as one over SCRUB_LEAST bytes, so that a
- * small store is not read all the time. While no donor has a slab of this store the scrub sleeps (`dormant`), until
- * scrub_wake() sees one.
+ * Pace. The rate is far_config.scrub_rate, and a quarter of it while other queues have requests in flight. The
+ * scrub reads SCRUB_BURST pages, then pauses. A pass over a small store takes as long as one over SCRUB_LEAST
+ * bytes, so that the same pages are not read all the time. While no donor has a slab of this store, the scrub
+ * sleeps (`dormant`) until scrub_wake() finds one.
  *
  * Threads. The rebuild thread. The control thread calls scrub_wake(). Nothing is allocated.
  */
@@ -27,19 +28,19 @@
 
 struct scrub {
 	struct chore chore;
-	struct repair *repair; /* takes a second look at pages */
+	struct repair *repair;
 	_Atomic bool dormant;
-	/* The rest belongs to the rebuild thread. */
-	uint64_t page, end; /* the pages that the pass is at */
+	/* Only the rebuild thread uses the fields below. */
+	uint64_t page, end; /* the pages that the pass has reached */
 	unsigned slot;      /* the slot of their chunk to read next */
-	bool wrong;         /* some of these pages did not match */
+	bool wrong;         /* some of these pages were returned changed */
 	uint64_t burst;     /* pages read since the last pause */
-	uint64_t begun;     /* when the pass began, or 0 if none has begun */
-	uint64_t due;       /* when the next read may begin */
+	uint64_t begun;     /* when the pass began, or 0 if it has not begun */
+	uint64_t due;
 };
 
 extern const struct chore_kind scrub_kind;
-/* Ends the scrub's sleep if a slab is leased. The control thread calls this now and then. */
+/* Ends the scrub's sleep if the store has a slab. The control thread calls this whenever it is awake. */
 void scrub_wake(struct scrub *scrub, struct far *far);
 
 #endif
