@@ -1,4 +1,4 @@
-/* ask: see ask.h. ask_all() starts and joins the only threads. */
+/* ask: see ask.h. Only ask_all() starts threads, and it joins them. */
 #include "cli/ask.h"
 #include "common/log.h"
 

@@ -1,6 +1,6 @@
 /*
- * ask: asks all donors the same question at the same time, each in a thread of its own. So the duration is that of the
- * slowest donor. This file also has the texts about answers that all verbs share.
+ * ask: asks all donors the same question at the same time, each in a thread of its own. So it takes only as long as
+ * the slowest donor. It also reads the key for these questions, and explains answers to the user.
  */
 #ifndef CLI_ASK_H
 #define CLI_ASK_H
@@ -13,7 +13,7 @@
 struct ask {
 	const struct far_config *config;
 	const char *uri;
-	void *answer; /* defined by the question */
+	void *answer; /* its type depends on the question */
 	int status;   /* 0 or -errno, set by the question */
 };
 
@@ -23,14 +23,14 @@ void ask_all(struct ask *asks, unsigned count, void (*question)(struct ask *ask)
    far_query() logs a line if it fails. */
 void ask_figures(struct ask *ask);
 
-/* Has @config use the key in the file @path, or none if @path is NULL. @key must live as long as @config. Returns 0, or
-   -errno after one logged line. */
+/* Reads the key from the file @path into @key, and makes @config use it. @key must live as long as @config. A NULL
+   @path means no key. Returns 0, or -errno after one logged line. */
 int ask_with_key(struct far_config *config, const char *path, uint8_t key[AUTH_KEY_SIZE]);
 
-/* Returns the bytes that @donor can still lease. Returns 0 if its operator has lowered the donated size below the
-   leased size. */
+/* Returns the bytes that clients can still lease from @donor. This is 0 if an operator has lowered the donated size
+   below the leased size. */
 uint64_t ask_free(const struct far_donor_info *donor);
-/* Returns in a few words why a donor did not answer. @status is -errno. */
+/* Returns the reason, in a few words, why a donor did not answer. @status is -errno. */
 const char *ask_reason(int status);
 
 #endif

@@ -1,8 +1,6 @@
 /*
- * farpage key FILE: makes a key file. It never overwrites a file, because a lost key locks every client out of its
- * donors.
- *
- * Threads: none of its own.
+ * farpage key FILE: makes a key file. It never overwrites a file, because without the old key no client can connect
+ * to its donors.
  */
 #include "cli/commands.h"
 #include "common/config.h"

@@ -1,8 +1,4 @@
-/*
- * farpage: the command. A table of verbs.
- *
- * Threads: none of its own.
- */
+/* farpage: the command. This file has the table of verbs. */
 #include "cli/commands.h"
 #include "common/log.h"
 #include <stdbool.h>
@@ -57,8 +53,8 @@ static const struct command *main_find(const char *name)
 	return NULL;
 }
 
-/* Flushes standard output, because a full disk or a closed pipe must not look like success to a script. If output was
-   lost and @status is COMMAND_OK, returns COMMAND_FAILED, otherwise @status. */
+/* Flushes standard output. Returns COMMAND_FAILED if output was lost and @status is COMMAND_OK, otherwise @status. So
+   a script notices a full disk or a closed pipe. */
 static int main_flushed(int status)
 {
 	bool lost = ferror(stdout) != 0;

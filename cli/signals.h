@@ -1,5 +1,6 @@
 /*
- * signals: handles the signals that end a command (SIGINT, SIGTERM, SIGHUP), for commands that must not end half-way.
+ * signals: blocks the signals that end a command (SIGINT, SIGTERM, SIGHUP), for commands that must not end before
+ * they have finished or undone their work.
  *
  * Threads: the command's only thread.
  */
@@ -9,10 +10,10 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Blocks these signals, except ignored ones (nohup), which would become pending. *@ret_blocked gets the blocked
-   signals, and *@ret_before the mask before, for sigprocmask(SIG_SETMASK). */
+/* Blocks these signals, except those that are ignored, for example because of nohup(1). *@ret_blocked gets the
+   blocked signals. *@ret_before gets the earlier mask, for sigprocmask(SIG_SETMASK). */
 void signals_block(sigset_t *ret_blocked, sigset_t *ret_before);
-/* Returns true if one of the signals in @blocked has come. */
+/* Returns true if one of the signals in @blocked is pending. */
 bool signals_came(const sigset_t *blocked);
 /* Returns this process's mask without these signals, for a program that this process starts, or for a wait. */
 sigset_t signals_open(void);

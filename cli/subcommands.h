@@ -14,7 +14,7 @@ struct subcommand {
 	const char *help;               /* one line */
 	int (*act)(const char *device); /* returns 0, or -errno after one logged line */
 	const char *about;              /* with @act: the text of --help */
-	const char *otherwise;          /* with @act: the device if the user names none, or NULL */
+	const char *otherwise;          /* with @act: the default device, or NULL if the user must name one */
 };
 
 /* Runs the verb that argv[1] names among @verbs, which end with a NULL name. @family is, for example, "disk". @about is
@@ -25,10 +25,11 @@ int subcommands_run(const struct subcommand *verbs, const char *family, const ch
 struct subcommands_text {
 	const char *name;           /* "disk list" */
 	const char *before, *after; /* texts before and after the options in --help */
-	const char *instead;        /* what to do in place of an argument: "it shows all" */
+	const char *instead;        /* the end of the error message about an argument: "it shows all" */
 };
-/* Ends the reading of a command line. @first is the result of config_read() or defaults_read(). Prints --help, or logs
-   one line if there is an argument. Returns -1 if the command goes on, otherwise its exit status. */
+/* Finishes the command line of a command without arguments. @first is the result of config_read() or defaults_read().
+   Prints --help, or logs one line if there is an argument. Returns -1 if the command continues, otherwise its exit
+   status. */
 int subcommands_begin(const struct subcommands_text *text, const struct config_setting *settings, int first, int argc,
 		      char **argv);
 

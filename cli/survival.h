@@ -1,6 +1,6 @@
 /*
- * survival: tells which losses a device with copies or a backup survives, and what these cost. The words are those of
- * the table in docs/faults.md.
+ * survival: says which losses a device survives, for each number of copies with and without a backup, and what these
+ * copies cost. The texts are those of the table in docs/faults.md; a test compares them.
  *
  * Threads: any.
  */

@@ -14,8 +14,8 @@ struct table {
 	const struct table_column *columns;
 	unsigned count;
 	unsigned shown[TABLE_COLUMNS_MAX], shown_count; /* indexes of columns, in the order of output */
-	bool used[TABLE_COLUMNS_MAX];                   /* a row has a text for this column */
-	bool chosen;                                    /* by --output */
+	bool used[TABLE_COLUMNS_MAX];                   /* true if a row has a text for this column */
+	bool chosen;                                    /* true if --output was given */
 };
 
 static void log_unknown(const struct table *table, const char *command, const char *name, size_t length)
@@ -105,7 +105,7 @@ void table_add(struct table *table, char (*cells)[TABLE_CELL_MAX])
 	}
 }
 
-/* Hides the optional columns that no row uses. In the others, an empty cell gets a dash. */
+/* Hides the optional columns that no row uses. Writes a dash into empty cells of the other columns. */
 static void hide_unused(struct table *table)
 {
 	for (unsigned i = 0; i < table->shown_count; i++) {
@@ -129,7 +129,7 @@ void table_print(struct table *table)
 	if (scols_table_get_nlines(table->scols)) {
 		scols_print_table(table->scols);
 	} else {
-		/* libsmartcols prints nothing at all for an empty table. */
+		/* libsmartcols prints no headings for an empty table. */
 		for (unsigned i = 0; !scols_table_is_noheadings(table->scols) && i < table->shown_count; i++)
 			printf("%s%s", table->columns[table->shown[i]].name, i + 1 < table->shown_count ? "  " : "\n");
 	}

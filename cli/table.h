@@ -16,7 +16,7 @@ struct table_column {
 	const char *name;
 	bool right;    /* numbers and sizes */
 	bool optional; /* shown only if a row has a text for it, or if --output names it */
-	bool cut;      /* gives way if the terminal is too narrow */
+	bool cut;      /* is shortened if the terminal is too narrow */
 };
 
 /* The options of a table. */
@@ -25,7 +25,7 @@ struct table_style {
 	bool noheadings;
 };
 
-/* The options of a list, for its table of settings. */
+/* The options --noheadings and --output, for the table of settings of a command. */
 /* clang-format off */
 #define TABLE_SETTINGS(style) \
 	{.name = "noheadings", .kind = CONFIG_FLAG, .value = &(style)->noheadings, .help = "leave out the headings"}, \

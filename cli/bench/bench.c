@@ -1,13 +1,13 @@
 /*
- * farpage bench: measures the far memory that the given donors provide to this machine.
+ * farpage bench: measures how fast the memory of donors is.
  *
  * Theory of operation. First the command checks the options, the key, the donors and their free memory, and the output
  * files. Then a separate process (bench_apart.h) measures in this order:
  * - the floor of a userfaultfd fault;
  * - for each donor the points of bench_store.c and the far faults of bench_fault.c.
  *
- * At the end the command shows the results (bench_table.c, bench_plot.c, bench_svg.c, bench_json.c). It also shows them
- * if the run was interrupted or a donor failed half-way.
+ * At the end the command shows the results (bench_table.c, bench_plot.c, bench_svg.c, bench_json.c), even if the run
+ * was interrupted or a donor failed during it.
  *
  * Threads: one, except for those of bench_fault.c and of the stores.
  */
@@ -38,7 +38,7 @@
 
 #define SIZE_LEAST (UINT64_C(16) << 20) /* twice the smallest local budget */
 #define SIZE_DEFAULT (UINT64_C(256) << 20)
-#define SECONDS_DEFAULT 1.5 /* measures two donors in about a minute */
+#define SECONDS_DEFAULT 1.5 /* two donors then take about a minute */
 #define SECONDS_MAX 3600.0
 #define PAGE 4096u
 #define ROOM_WAIT_MS 5000 /* how long to wait until a donor has processed the release of earlier leases */
@@ -144,7 +144,7 @@ static int bench_take_options(struct bench_run *run)
 	return 0;
 }
 
-/* Reads and checks all options. Returns an exit status. Sets @ret_done if --help was shown. */
+/* Reads and checks all options. Returns an exit status. Sets *@ret_done if --help was shown. */
 static int bench_read_options(struct bench_run *run, int argc, char **argv, bool *ret_done)
 {
 	struct bench_options *options = &run->options;
@@ -204,7 +204,7 @@ static int bench_open_file(const char *path, FILE **ret_file)
 	FILE *file = NULL;
 
 	if (path) {
-		/* An existing file keeps its contents until all output files are open. */
+		/* Does not truncate the file yet, because opening the next output file may fail. */
 		int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 
 		file = fd < 0 ? NULL : fdopen(fd, "w");

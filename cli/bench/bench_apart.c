@@ -20,7 +20,7 @@ void *bench_apart_alloc(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Waits until @child has ended. waitpid() alone would suffice, but ThreadSanitizer runs no signal handlers in it. */
+/* Waits until @child has ended. Does not only call waitpid(), because ThreadSanitizer runs no signal handlers in it. */
 static void child_wait_end(pid_t child)
 {
 	struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};

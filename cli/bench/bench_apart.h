@@ -1,13 +1,15 @@
 /*
- * bench_apart: runs one step of a benchmark in a process of its own.
+ * bench_apart: runs one step of a benchmark in a process of its own, so that the results survive if the step is
+ * killed.
  *
- * If a donor is lost with pages that were written, libfarpage ends the process that owns these pages, because its
- * memory is no longer valid. It uses SIGBUS, and SIGKILL if the process continues. The measurements up to that moment
- * are still needed. So they are in shared memory, and a different process shows them.
+ * When a donor with pages of a process is lost, libfarpage ends that process with SIGBUS, and with SIGKILL if the
+ * process continues. The user still needs the measurements made before. So a step writes them to shared memory, and
+ * its parent shows them.
  *
- * A forked process cannot use RDMA devices that its parent has opened. So only steps talk to donors, never the parent.
+ * A forked process cannot use an RDMA device that its parent has opened. So only steps connect to donors, never the
+ * parent.
  *
- * Threads: the main thread, as long as there is no other thread.
+ * Threads: the main thread, while it is the only one.
  */
 #ifndef CLI_BENCH_APART_H
 #define CLI_BENCH_APART_H

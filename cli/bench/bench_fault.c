@@ -12,7 +12,7 @@
 #define PAGE ((size_t)4096)
 #define LOCAL_SHARE 4 /* the local budget is 1/4 of the memory */
 #define ASIDE_SHARE 8 /* 1/8 of the local budget is written between rounds */
-#define POINTS 2      /* the measurement takes as long as two points */
+#define POINTS 2      /* the measurement takes as long as two points of bench_store.c */
 #define MARK UINT64_C(0x9e3779b97f4a7c15)
 
 struct touching {
@@ -21,7 +21,7 @@ struct touching {
 	char *memory;
 	uint32_t *order;     /* the order in which the pages are touched */
 	size_t pages, aside; /* pages that are touched, and further pages that are written between rounds */
-	uint64_t left_ns;    /* remaining time for touching */
+	uint64_t left_ns;    /* remaining time of the measurement */
 	struct histogram latencies;
 };
 
@@ -70,8 +70,7 @@ static int touching_round(struct touching *touching)
 	return 0;
 }
 
-/* Runs rounds until the time is up. *@ret_far is the number of faults that waited for the donor, by libfarpage's
-   count. */
+/* Runs rounds until the time is up. *@ret_far gets libfarpage's count of the faults that waited for the donor. */
 static int touching_rounds(struct touching *touching, uint64_t *ret_far)
 {
 	struct farpage_stats before, after;
@@ -142,7 +141,7 @@ static int touching_open(struct touching *touching, const char *key_file, uint64
 int bench_fault_measure(const char *key_file, struct bench_results *results, unsigned donor)
 {
 	struct bench_fault *fault = &results->donors[donor].fault;
-	static struct touching touching; /* static, because it is too large for the stack */
+	static struct touching touching; /* too large for the stack */
 	uint64_t far;
 	int error;
 

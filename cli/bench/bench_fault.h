@@ -1,25 +1,26 @@
 /*
  * bench_fault: measures the cost of a far fault on this host.
  *
- * Theory of operation. The thread that touches the memory times two kinds of faults.
+ * Theory of operation. One thread touches pages and measures how long each touch takes. It does so for two kinds of
+ * faults.
  *
- * The floor: faults in a plain mapping, answered with UFFDIO_COPY by a thread that blocks on the same processor. This
- * is the cheapest way to answer a userfaultfd fault.
+ * The floor: faults in a plain mapping. A second thread, which blocks on the same processor, answers them with
+ * UFFDIO_COPY. No other way to answer a userfaultfd fault is cheaper.
  *
- * Far faults: libfarpage maps memory over one donor, with a quarter of the memory as local budget. All pages are sent
- * out, then touched in random order, each page once. So each touch waits for the donor while earlier pages are evicted.
- * There is no read-ahead. Before each round a few additional pages are written and sent out. They fill farpage's victim
- * buffer, so that it holds none of the pages that will be touched.
+ * Far faults: libfarpage maps memory over one donor, with a quarter of this memory as budget and without read-ahead.
+ * All pages are sent to the donor, and then touched in random order, each page once. So each touch waits for the
+ * donor, while earlier pages are evicted. Before each round a few other pages are written and sent to the donor. They
+ * fill farpage's victim buffer, which could otherwise answer some of the touches.
  *
- * A far fault takes about as long as one floor fault and one read at depth 1 (bench_store.h). Any additional time is
- * spent in farpage itself, including its evictor.
+ * A far fault takes about as long as one fault of the floor plus one read at depth 1 (bench_store.h). The rest of its
+ * time is spent in farpage, including its evictor.
  *
  * Threads:
  * - the caller's;
- * - one that answers the floor's faults;
+ * - one that answers the faults of the floor;
  * - those of libfarpage.
  *
- * A lost page ends the process by SIGBUS (bench_apart.h).
+ * If a page is lost, SIGBUS ends the process (bench_apart.h).
  */
 #ifndef CLI_BENCH_FAULT_H
 #define CLI_BENCH_FAULT_H

@@ -53,7 +53,7 @@ static void *floor_answer(void *argument)
 
 		if (ioctl(floor->uffd, UFFDIO_COPY, &copy)) {
 			ioctl(floor->uffd, UFFDIO_UNREGISTER,
-			      &all); /* wakes the waiting thread; the kernel now serves its fault */
+			      &all); /* the thread then faults again, in ordinary memory */
 			return argument;
 		}
 		if (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE)
@@ -77,7 +77,7 @@ static void floor_touch(struct floor *floor)
 	*(volatile char *)(floor->memory + PAGES * PAGE) = 1;
 }
 
-/* Runs both threads on the processor that the caller is running on. */
+/* Runs both threads on the caller's processor. */
 static int floor_run(struct floor *floor)
 {
 	cpu_set_t before, here;
@@ -121,7 +121,7 @@ static int floor_measure(struct floor *floor)
 
 int bench_fault_floor(struct bench_results *results)
 {
-	static struct floor floor; /* static, because it is too large for the stack */
+	static struct floor floor; /* too large for the stack */
 	int error = 0;
 
 	memset(&floor, 0, sizeof floor);

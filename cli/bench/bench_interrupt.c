@@ -60,7 +60,7 @@ void bench_progress_show(const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
-	/* The cursor returns to the left edge. A line that another thread logs meanwhile begins there. */
+	/* Leaves the cursor at the left edge, where a line that another thread logs then begins. */
 	fprintf(stderr, ERASE "%s\r", text);
 }
 

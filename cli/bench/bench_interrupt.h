@@ -1,8 +1,9 @@
 /*
- * bench_interrupt: Ctrl-C (SIGINT) or SIGTERM ends a benchmark in order. The benchmark returns its leases and shows
- * what it has measured. A second signal of the same kind ends it at once.
+ * bench_interrupt: lets Ctrl-C (SIGINT) or SIGTERM end a benchmark properly. The benchmark returns its leases and
+ * shows the results so far. A second signal of the same kind ends it at once.
  *
- * The process that shows the results catches the signal. The processes that measure (bench_apart.h) read a shared flag.
+ * The parent, which shows the results, catches the signal and sets a shared flag. Its steps (bench_apart.h) ignore
+ * the signal and read this flag.
  *
  * Threads: the main thread. farpage's other threads block all signals.
  */
@@ -14,7 +15,7 @@
 int bench_interrupt_catch(void);
 /* Makes a child ignore both signals, because its parent handles them. */
 void bench_interrupt_leave(void);
-/* Returns true if a signal has come. The call is cheap enough for every round of a measuring loop. */
+/* Returns true if a signal was caught. The call is cheap enough for every round of a measuring loop. */
 bool bench_interrupted(void);
 /* Returns 128 + the signal's number, the exit status that a shell reports. */
 int bench_interrupt_status(void);

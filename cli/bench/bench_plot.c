@@ -1,6 +1,6 @@
 /*
- * bench_plot: see bench_plot.h. Each panel is a grid of cells. A cell stores its mark. If several marks belong there,
- * it stores CELL_SEVERAL, which is printed as a star.
+ * bench_plot: see bench_plot.h. Each panel is a grid of cells. A cell has the mark of a donor, or CELL_SEVERAL for
+ * several donors, which is printed as a star.
  */
 #include "cli/bench/bench_plot.h"
 #include "cli/bench/bench_scale.h"
@@ -66,8 +66,7 @@ static void panel_fill(struct panel *panel, const struct bench_results *results,
 	}
 }
 
-/* Prints one row of a panel. @last means that this is the rightmost panel of its line, so the blanks after its last
-   mark are left out. */
+/* Prints one row of a panel. If the panel is the @last one of its line, no blanks are printed after its last mark. */
 static void panel_print_row(const struct panel *panel, int row, unsigned columns, bool unicode, bool last, FILE *out)
 {
 	unsigned used = columns;

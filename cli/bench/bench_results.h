@@ -26,7 +26,7 @@ struct bench_latency bench_latency_of(const struct histogram *histogram);
 struct bench_point {
 	bool measured;
 	struct bench_latency latency; /* of each page */
-	double seconds;               /* time in which all latency.count pages were moved */
+	double seconds;               /* time in which all latency.count pages were read or written */
 };
 
 struct bench_fault {
@@ -39,7 +39,7 @@ struct bench_donor {
 	const char *uri;
 	char fabric[URI_SCHEME_MAX]; /* "tcp" */
 	struct bench_point points[BENCH_OPS][BENCH_DEPTHS_MAX];
-	struct bench_fault fault; /* if neither skipped nor counted, the benchmark ended before */
+	struct bench_fault fault; /* if it has neither `skipped` nor a count, the benchmark ended before it */
 };
 
 struct bench_results {
@@ -64,12 +64,12 @@ const struct bench_point *bench_donor_point(const struct bench_results *results,
 /* Returns the name of a donor in texts: its fabric if no other donor has the same fabric, otherwise its address. */
 const char *bench_donor_label(const struct bench_results *results, unsigned donor);
 
-/* The parts of a far fault (p50), in us. `rest` is negative if the sum of the two parts, measured alone, is longer than
-   the fault. */
+/* The parts of a far fault (p50), in us: `resolve` is the floor, `read` a read of the donor, and `rest` the other
+   time. `rest` is negative if the two parts, which are measured alone, take longer than the fault. */
 struct bench_shares {
 	double fault, resolve, read, rest;
 };
-/* Computes the parts; `read` is the p50 of reads at depth 1. Returns false if one of them was not measured. */
+/* Computes the parts from the p50s, for reads at depth 1. Returns false if one of them was not measured. */
 bool bench_donor_shares(const struct bench_results *results, unsigned donor, struct bench_shares *ret_shares);
 
 #endif

@@ -13,7 +13,7 @@ double bench_metric_of(const struct bench_point *point, enum bench_metric metric
 	return (double)(metric == BENCH_P50 ? point->latency.p50 : point->latency.p99) / 1e3;
 }
 
-/* Widens the range @low to @high to include all values that were measured. Leaves 0 and 0 if nothing was. */
+/* Widens the range @low to @high to include all measured values. If there are none, the range stays 0 to 0. */
 static void scale_range(const struct bench_results *results, enum bench_op op, enum bench_metric metric, double *low,
 			double *high)
 {
@@ -29,7 +29,7 @@ static void scale_range(const struct bench_results *results, enum bench_op op, e
 	}
 }
 
-/* Rounds @value up to 1, 2, 4, 5, 8 or 10 times a power of ten. A fourth of such a number has few digits. */
+/* Rounds @value up to 1, 2, 4, 5, 8 or 10 times a power of ten, because a quarter of such a number has few digits. */
 static double scale_round_up(double value)
 {
 	static const double steps[] = {1, 2, 4, 5, 8, 10};

@@ -7,7 +7,8 @@
 /* The quantity that a panel of a plot shows over the depth. */
 enum bench_metric { BENCH_RATE, BENCH_P50, BENCH_P99 };
 
-/* Returns thousand pages per second (BENCH_RATE) or us (BENCH_P50, BENCH_P99), or 0 if the point was not measured. */
+/* Returns thousands of pages per second for BENCH_RATE, us for BENCH_P50 and BENCH_P99, or 0 if the point was not
+   measured. */
 double bench_metric_of(const struct bench_point *point, enum bench_metric metric);
 
 struct bench_scale {

@@ -15,12 +15,12 @@
 #include <time.h>
 
 #define FILL_DEPTH 32u
-#define WARM_SHARE 10 /* the uncounted warm-up takes 1/10 of a point's time */
+#define WARM_SHARE 10 /* the warm-up takes 1/10 of a point's time */
 #define NS_PER_S 1e9
 #define ROOM_PAUSE_MS 20
 #define VAIN_POLLS 32 /* empty polls in a row before the thread yields */
 
-/* A load: the requests that are in flight on a store. */
+/* A load: a store, and the requests that are in flight on it. */
 struct load {
 	const char *uri;
 	struct store *store;
@@ -30,11 +30,11 @@ struct load {
 	struct random_state chance;
 	enum store_op op;
 	unsigned depth;
-	bool in_order; /* fills the store: takes each page once, in order */
+	bool in_order; /* writes each page once, in order, to fill the store */
 	uint64_t next; /* with in_order: the next page */
 	unsigned pending, in_flight;
-	struct store_io ios[BENCH_DEPTH_MAX]; /* prepared, not submitted */
-	uint64_t starts[BENCH_DEPTH_MAX];     /* when each slot's request was submitted */
+	struct store_io ios[BENCH_DEPTH_MAX]; /* requests prepared but not submitted */
+	uint64_t starts[BENCH_DEPTH_MAX];     /* the time at which each slot's request was submitted */
 	struct histogram latencies;
 };
 
@@ -50,8 +50,9 @@ static const char *status_reason(int status)
 	}
 }
 
-/* Logs one line unless the store has logged the error itself, and returns @status. The store logs the loss of the
-   donor, and contents that differ from those written. Without its donor it also reports -ENOSPC for writes. */
+/* Logs one line, and returns @status. Logs nothing for errors that the store logs itself: the loss of the donor, and
+   contents that differ from those written. After the loss of its only donor, a store also returns -ENOSPC for
+   writes. */
 static int load_fail(const struct load *load, int status)
 {
 	struct far_donor_info donor = {0};
@@ -106,7 +107,7 @@ static int load_submit(struct load *load)
 
 enum load_phase { LOAD_WARM, LOAD_COUNTED, LOAD_DRAIN };
 
-/* Takes the available answers. Returns their number, or the first error among them. */
+/* Processes the available answers. Returns their number, or the first error among them. */
 static int load_collect(struct load *load, enum load_phase phase, uint64_t *ret_now)
 {
 	struct store_done dones[BENCH_DEPTH_MAX];
@@ -129,8 +130,8 @@ static int load_collect(struct load *load, enum load_phase phase, uint64_t *ret_
 	return status ? status : count;
 }
 
-/* Collects all answers, because a queue must have nothing in flight when it is closed. The fabric's deadline bounds
-   the wait. Returns 0 or -errno. */
+/* Waits for all answers, because a queue must have nothing in flight when it is closed. The wait ends, because the
+   fabric answers each request within a deadline. Returns 0 or -errno. */
 static int load_drain(struct load *load)
 {
 	int error = 0;
@@ -148,8 +149,8 @@ static int load_drain(struct load *load)
 	return error;
 }
 
-/* Keeps load->depth requests in flight. After the warm-up it runs for @seconds, and until at least one request was
-   answered. With in_order it runs until all pages were written. Returns 0 or -errno. */
+/* Has load->depth requests in flight, for a warm-up and then for @seconds, or longer if no request was answered by
+   then. With load->in_order, runs until all pages were written. Returns 0 or -errno. */
 static int load_run(struct load *load, double seconds, double *ret_seconds)
 {
 	enum load_phase phase = LOAD_WARM;
@@ -221,8 +222,8 @@ static int load_points(struct load *load, struct bench_results *results, unsigne
 	return 0;
 }
 
-/* Allocates and registers the frames and fills them with random bytes. Later reads leave them random, because no page
-   of the store is zero. */
+/* Allocates and registers the frames, and fills them with random bytes. After later reads they contain no zeroes
+   either, because no page of the store is zero. */
 static int load_open_frames(struct load *load)
 {
 	size_t length = (size_t)BENCH_DEPTH_MAX * STORE_PAGE;
@@ -246,8 +247,7 @@ static void load_close_frames(struct load *load)
 	munmap(load->frames, (size_t)BENCH_DEPTH_MAX * STORE_PAGE);
 }
 
-/* Fills the store and measures its points. store_register() may fail without logging, for example if memory cannot
-   be locked. */
+/* Fills the store and measures its points. Logs one line if store_register() fails, which logs nothing itself. */
 static int load_measure(struct load *load, struct bench_results *results, unsigned donor)
 {
 	int error = load_open_frames(load);

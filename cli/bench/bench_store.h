@@ -1,14 +1,14 @@
 /*
  * bench_store: measures reads and writes of far pages on one donor, at each depth.
  *
- * Theory of operation. A store (client/store.h) is opened over that donor alone. First all its pages are written with
- * contents that are not zero, because pages of zeroes would cost nothing.
+ * Theory of operation. First a store (client/store.h) with this one donor is opened, and all its pages are written.
+ * No page is all zeroes, because a store does not send such pages to the donor.
  *
- * Each point keeps `depth` requests of one page each in flight for the requested time. A warm-up comes first and is not
- * counted. The thread polls for answers and yields the processor when there are none. Each slot of a point draws its
- * pages at random from a share of its own. So two requests in flight never use the same page. The store checks every
- * page that it reads against its checksum. At depth 1 the result is the fabric's bare round trip plus the store's
- * overhead.
+ * Then each point is measured. It has `depth` slots, and each slot always has a request for one page in flight, for
+ * the requested time after a short warm-up. A slot chooses its pages at random from its own share of the pages,
+ * because two requests in flight must not use the same page. The thread polls for answers, and yields the processor
+ * when there are none. The store compares every page that it reads with its checksum. At depth 1 the result is the
+ * round trip of the fabric plus the overhead of the store.
  *
  * Threads: the caller's, which polls. The store's control thread is idle while pages are measured. Nothing is
  * allocated, logged or printed while a point is measured.

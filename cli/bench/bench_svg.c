@@ -25,7 +25,7 @@ struct panel {
 	struct bench_scale depths, values;
 };
 
-/* Prints at most @max characters of @text as element or attribute text. Prints "?" for each character outside
+/* Prints at most @max characters of @text as element or attribute text. Prints "?" for each character that is not
    printable ASCII, because XML forbids control characters. */
 static void svg_escape(const char *text, unsigned max, FILE *out)
 {
@@ -64,7 +64,7 @@ static double panel_y(const struct panel *panel, double value)
 static void panel_print_axes(const struct panel *panel, const struct bench_results *results, const char *title,
 			     FILE *out)
 {
-	/* A logarithmic axis has a line for each power of two, or for each second one if there are many. */
+	/* A logarithmic axis has a line for each power of two, or for every other one if there are many. */
 	double powers = panel->values.logarithmic ? log2(panel->values.high / panel->values.low) : 0;
 	int step = powers > 8 ? 2 : 1, ticks = panel->values.logarithmic ? (int)(powers + 0.5) : TICKS;
 
@@ -110,7 +110,7 @@ static void panel_print_series(const struct panel *panel, const struct bench_res
 static void svg_print_op(const struct bench_results *results, enum bench_op op, double top, FILE *out)
 {
 	unsigned deepest = results->depths[results->depth_count - 1];
-	/* A single depth stands at the left end. */
+	/* If there is only one depth, it is at the left end. */
 	struct bench_scale depths = {.low = results->depths[0],
 				     .high = deepest > results->depths[0] ? deepest : 2.0 * deepest,
 				     .logarithmic = true};
@@ -154,7 +154,7 @@ static void svg_print_part(double x, double y, double width, const char *colour,
 		fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" fill=\"#ffffff\">%s %.1f</text>\n", x + 4, y + 13, name, us);
 }
 
-/* Prints for each donor a far fault's p50 as a bar of its parts. All bars have the same scale. */
+/* Prints for each donor a bar: the p50 of a far fault, divided into its parts. All bars have the same scale. */
 static void svg_print_faults(const struct bench_results *results, double top, FILE *out)
 {
 	struct bench_shares shares;

@@ -4,7 +4,7 @@
 
 #define PAGE 4096.0
 #define MIB 1048576.0
-#define MANY 32u /* pages in flight for the comparison; if this depth was not requested, the deepest one */
+#define MANY 32u /* pages in flight in the second comparison; if this depth was not measured, the largest one */
 
 static double table_us(uint64_t ns)
 {
@@ -91,8 +91,8 @@ void bench_table_print(const struct bench_results *results, FILE *out)
 	table_print_faults(results, width, out);
 }
 
-/* Returns a score of a donor at @depth; larger is better. At depth 1 the score is 1/p50, otherwise pages per second. It
-   is 0 if the donor was not measured. */
+/* Returns a donor's score at @depth, where a larger one is better: 1/p50 at depth 1, otherwise pages per second.
+   Returns 0 if the donor was not measured. */
 static double meaning_score(const struct bench_results *results, unsigned donor, unsigned depth)
 {
 	const struct bench_point *point = bench_donor_point(results, donor, BENCH_READ, depth);
@@ -163,7 +163,7 @@ static void meaning_print_shares(const struct bench_results *results, unsigned d
 		fprintf(out, ", together %.1f us more\n", -shares.rest);
 }
 
-/* Returns the depth that represents many pages in flight, or 0 if only depth 1 was requested. */
+/* Returns the depth for the comparison with many pages in flight, or 0 if only depth 1 was requested. */
 static unsigned meaning_many(const struct bench_results *results)
 {
 	unsigned deepest = results->depth_count ? results->depths[results->depth_count - 1] : 0;

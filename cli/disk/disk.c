@@ -1,7 +1,6 @@
 /*
- * farpage disk: block devices whose contents are in donors' memory. A table of verbs.
- *
- * Threads: none of its own.
+ * farpage disk: makes and manages block devices whose contents are in donors' memory. This file has the table of
+ * verbs.
  */
 #include "cli/disk/disk.h"
 #include "cli/commands.h"

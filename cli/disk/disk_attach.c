@@ -1,4 +1,4 @@
-/* farpage disk attach: starts the daemon of a device and waits until the device can be used. Threads: none. */
+/* farpage disk attach: starts the daemon of a device and waits until the device can be used. */
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "cli/disk/disk.h"
@@ -20,7 +20,7 @@ static const struct subcommands_text text = {
 
 int disk_attach(int argc, char **argv)
 {
-	static struct settings settings; /* config_read() returns strings that live until exit */
+	static struct settings settings; /* static, because strings from config_read() are never freed */
 	struct config_setting table[SETTINGS_TABLE_MAX + 1];
 	char path[FRONTEND_PATH_MAX];
 	int status;

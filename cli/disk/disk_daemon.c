@@ -22,9 +22,9 @@
 
 #define DAEMON "farpage-blockdev"
 #define ARGUMENTS_MAX 128
-#define STATUS_MS 1000  /* the daemon's main thread may have to end other work before it answers */
+#define STATUS_MS 1000  /* the daemon's main thread may have to finish other work before it answers */
 #define DETACH_MS 60000 /* the daemon returns its leases before it answers */
-#define LEAVE_MS 10000  /* the time to leave, in addition to the longest time of requests under way */
+#define LEAVE_MS 10000  /* the time to leave, in addition to the longest time that requests in flight may take */
 
 static const char *const states[] = {
     [DISK_SERVING] = "serving",   [DISK_DEGRADED] = "degraded", [DISK_FAILED] = "failed",
@@ -74,8 +74,8 @@ void disk_daemon_load_ublk(void)
 		;
 }
 
-/* Starts the daemon in a session of its own. It inherits only standard error and descriptor @keep, or no descriptor
-   if @keep is -1. The signals of signals.h are not blocked in it. Returns 0, or -errno after one logged line. */
+/* Starts the daemon in a session of its own, with the signals of signals.h unblocked. The daemon inherits standard
+   error, and @keep as descriptor 3 if @keep is not -1. Returns 0, or -errno after one logged line. */
 static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 {
 	char path[PATH_MAX];
@@ -94,7 +94,7 @@ static int daemon_spawn(char **argv, int keep, pid_t *ret_pid)
 		posix_spawn_file_actions_adddup2(&actions, keep, 3);
 	posix_spawn_file_actions_addclosefrom_np(&actions, keep >= 0 ? 4 : 3);
 	posix_spawnattr_setsigmask(&attributes, &set);
-	/* If SIGCHLD stayed ignored, the daemon would not notice the end of its own children. */
+	/* If SIGCHLD is ignored here, it must not be ignored in the daemon, which waits for its own children. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	posix_spawnattr_setsigdefault(&attributes, &set);
@@ -198,10 +198,10 @@ int disk_daemon_attach(const struct settings *settings, char ret_path[FRONTEND_P
 	return daemon_start(argv, what, ret_path);
 }
 
-/* Asks the daemon of @name to leave its device. Before it answers, the daemon waits for its requests under way.
-   Requests wait for donors out of reach until these are lost. Returns 0 or more if the daemon leaves. Returns -EBUSY or
-   -ETIMEDOUT after one logged line. Other errors are those of settings_kept(), or those of control_ask() if there is no
-   daemon. */
+/* Asks the daemon of @name to leave its device. Before it answers, the daemon waits for its requests in flight, which
+   may wait for a donor out of reach until this donor is lost. Returns 0 or more if the daemon leaves. Returns -EBUSY
+   or -ETIMEDOUT after one logged line. Other errors are those of settings_kept(), or those of control_ask() if there
+   is no daemon. */
 static int leave_ask(const char *name)
 {
 	static char reply[CONTROL_REPLY_MAX];
@@ -220,8 +220,8 @@ static int leave_ask(const char *name)
 	return status;
 }
 
-/* Checks that another daemon could start. This is checked before the present daemon ends, because without a daemon
-   all I/O waits. Returns 0 or -errno. */
+/* Checks that another daemon could start. This is called before the present daemon ends, because all I/O waits while
+   there is no daemon. Returns 0 or -errno. */
 static int successor_check(const char *name)
 {
 	static struct settings settings;
@@ -231,7 +231,7 @@ static int successor_check(const char *name)
 	if (!status)
 		status = settings_kept(name, &settings);
 	if (!status) {
-		settings.adopt = true; /* a bad donors file does not keep a daemon from going on */
+		settings.adopt = true; /* a daemon that adopts a device does not need the donors file */
 		status = settings_check(&settings);
 	}
 	if (!status && settings.encrypt && !settings.memory)
@@ -306,8 +306,8 @@ int disk_state_status(enum disk_state state, int status)
 	return own > status ? own : status;
 }
 
-/* Returns the state in @reply. No name in a daemon's reply contains a quotation mark. A daemon of an older farpage
-   reports no state, and DISK_SERVING is assumed. */
+/* Returns the state in @reply, a JSON text in which no name contains a quotation mark. A daemon of an older farpage
+   reports no state; then returns DISK_SERVING. */
 static enum disk_state state_told(const char *reply)
 {
 	char text[32];

@@ -1,8 +1,4 @@
-/*
- * farpage disk list: shows all devices as a table or as JSON.
- *
- * Threads: none.
- */
+/* farpage disk list: shows all devices as a table or as JSON. */
 #include "cli/commands.h"
 #include "cli/disk/disk.h"
 #include "cli/disk/disk_table.h"

@@ -12,7 +12,7 @@
 
 /* --- Asking ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the size in the file `options` of the device's folder, as requested at attach, or 0 if it is unknown. */
+/* Returns the size with which the device was attached, from the file `options` in its folder, or 0 if it is unknown. */
 static uint64_t size_kept(const char *name)
 {
 	static char text[RUNTIME_OPTIONS_MAX];

@@ -1,5 +1,5 @@
 /*
- * disk_table: what is known about each device of farpage disk, as JSON and as a table.
+ * disk_table: the properties and figures of each device of `farpage disk`, as JSON and as a table.
  *
  * Threads: the main thread.
  */
@@ -14,12 +14,12 @@
 enum disk_column { DISK_NAME, DISK_SIZE, DISK_DEVICE, DISK_FRONTEND, DISK_STATE, DISK_USED, DISK_DONORS, DISK_COLUMNS };
 extern const struct table_column disk_columns[DISK_COLUMNS];
 
-/* Asks the daemons of all devices, and appends what they say to the JSON array @disks. If a daemon does not answer, the
-   figures come from the device's folder. *@ret_status gets the exit status of a list of these devices. Returns 0, or
-   -errno if the devices cannot be listed. */
+/* Asks the daemons of all devices, and appends an object for each device to the JSON array @disks. If a daemon does
+   not answer, the figures are read from the device's folder. *@ret_status gets the exit status of a list of these
+   devices. Returns 0, or -errno if the devices cannot be listed. */
 int disks_ask(struct json_object *disks, int *ret_status);
 void disk_fill(struct json_object *disk, char row[DISK_COLUMNS][TABLE_CELL_MAX]);
-/* Returns a number of @disk, such as "bytes_used", or 0 if the daemon did not say. */
+/* Returns a number of @disk, such as "bytes_used", or 0 if @disk does not have it. */
 uint64_t disk_number(struct json_object *disk, const char *key);
 
 #endif

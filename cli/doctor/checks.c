@@ -1,4 +1,4 @@
-/* checks: the table of all checks. internal.h explains the columns. */
+/* checks: the table of all checks. struct check in internal.h explains the columns. */
 #include "cli/doctor/internal.h"
 
 const struct check checks[] = {

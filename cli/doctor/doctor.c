@@ -1,5 +1,6 @@
 /*
- * farpage doctor: checks whether this host and its donors suit far memory. Walks the table of checks (internal.h).
+ * farpage doctor: checks whether far memory works with this host and its donors. internal.h explains the table of
+ * checks.
  */
 #include "cli/commands.h"
 #include "cli/defaults.h"
@@ -32,7 +33,8 @@ static bool is_first_to_read(unsigned row)
 	return true;
 }
 
-/* Walks the table. A check without a subject gets a skipped finding, so that programs find every id in the output. */
+/* Judges every check. A check that has no subject gets a skipped finding, because programs rely on each id in the
+   output. */
 static void walk(struct host *host, struct report *report)
 {
 	static const struct verdict none = {.status = SKIP, .found = "there is none, or none was named"};
@@ -67,7 +69,7 @@ static unsigned terminal_width(void)
 
 static int examine(const struct doctor_options *options, const uint8_t *key)
 {
-	static struct host host; /* static, because it is too large for a stack */
+	static struct host host; /* too large for the stack */
 	struct report report = {.verbose = options->verbose};
 	unsigned width = terminal_width();
 	int status = COMMAND_OK;
@@ -76,7 +78,7 @@ static int examine(const struct doctor_options *options, const uint8_t *key)
 	host.key = key;
 	host.donate = options->donate;
 	host.swap = options->swap;
-	/* A host that only lends need not be able to run programs. */
+	/* With --donate alone, this host need not be able to run programs. */
 	host.client = !options->donate || options->donors.count || options->swap;
 	for (unsigned i = 0; i < options->donors.count; i++)
 		host.rdma_wanted |= strncmp(options->donors.items[i], "rdma://", 7) == 0;
@@ -117,7 +119,7 @@ static const struct subcommands_text text = {
 
 int command_doctor(int argc, char **argv)
 {
-	static struct doctor_options options; /* config_read() returns strings that live until exit */
+	static struct doctor_options options; /* static, because strings from config_read() are never freed */
 	const struct config_setting settings[] = {
 	    {"donor", CONFIG_LIST, &options.donors, 0, 0, "URI",
 	     "also talk to this donor, rdma://, tcp:// or auto://HOST[:PORT]; can be repeated; or @FILE, a donors "

@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 #define CLOCK_READINGS 1000
-#define CLOCK_SLOW_NS 500 /* a slower reading is a system call or goes to a device */
+#define CLOCK_SLOW_NS 500 /* a slower clock is read by a system call, or from a device */
 #define SEAL_ROUNDS 50
-#define SEAL_SLOW_NS 5000 /* a page takes 1 us with AES instructions (measured), 15 us in software */
+#define SEAL_SLOW_NS 5000 /* measured: 1 us with AES instructions, 15 us without */
 
 struct verdict doctor_cpu_count(const struct host *host)
 {
-	/* The "powersave" governor of these drivers raises the frequency as needed. */
+	/* With these drivers, even the governor "powersave" raises the frequency when it is needed. */
 	bool dynamic =
 	    strncmp(host->cpu.driver, "intel_pstate", 12) == 0 || strncmp(host->cpu.driver, "amd-pstate", 10) == 0;
 	bool slow = strcmp(host->cpu.governor, "powersave") == 0 && !dynamic;
@@ -49,7 +49,7 @@ struct verdict doctor_cpu_seal(const struct host *host)
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the ns of one reading of the clock, the best of many: during other readings this process may have waited. */
+/* Returns the ns that one reading of the clock takes: the least of many, because other programs may delay a reading. */
 static uint64_t clock_measure(void)
 {
 	uint64_t best = UINT64_MAX, before = clock_now(), now;
@@ -61,11 +61,11 @@ static uint64_t clock_measure(void)
 	return best;
 }
 
-/* Returns the ns to encrypt a page, the best of several rounds, or 0 if pages cannot be encrypted. */
+/* Returns the ns that encrypting a page takes: the least of several rounds. Returns 0 if pages cannot be encrypted. */
 static uint64_t seal_measure(void)
 {
 	static uint8_t page[STORE_PAGE], sealed[STORE_PAGE];
-	static const uint8_t key[SEAL_KEY_SIZE]; /* all zeroes; the sealed page is discarded */
+	static const uint8_t key[SEAL_KEY_SIZE]; /* all zeroes, because the sealed page is not used */
 	static _Atomic uint64_t numbers;
 	struct seal_place place = {0};
 	struct seal_record record;
@@ -87,7 +87,7 @@ static uint64_t seal_measure(void)
 
 void doctor_cpu_read(struct host *host)
 {
-	static cpu_set_t sets[64]; /* one set would not have room for all processors */
+	static cpu_set_t sets[64]; /* a single set is too small for large machines */
 	char flags[8192];
 
 	if (!sched_getaffinity(0, sizeof sets, sets))

@@ -1,7 +1,8 @@
 /*
  * doctor_devices: checks the front ends of farpage's block devices: ublk, or a FUSE file under a loop device. Also
- * checks the devices of this host: a device should be served, as safely as possible, and not be left over from a crash.
- * The facts about devices are in /run/farpage (blockdev/daemon/runtime.h), which only root can read.
+ * checks the devices that exist on this host: each should have a daemon, and the daemon should have taken all steps
+ * for safety (blockdev/host/safety.h). The facts about devices are in /run/farpage (blockdev/daemon/runtime.h), which
+ * only root can read.
  */
 #include "cli/doctor/internal.h"
 
@@ -122,7 +123,7 @@ struct verdict doctor_devices_left(const struct host *host)
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
 
-/* Returns true if a file could not be opened, with @error, and its kernel module @name is installed. */
+/* Returns true if opening a device file has failed with @error, although its kernel module @name is installed. */
 static bool module_is_at_hand(const struct host *host, int error, const char *name)
 {
 	char path[PATH_MAX], pattern[64], line[4096];
@@ -141,7 +142,7 @@ static bool module_is_at_hand(const struct host *host, int error, const char *na
 	return found;
 }
 
-/* Returns true if ublk has user recovery, which came with Linux 6.1. */
+/* Returns true if ublk has user recovery, with which a device survives its daemon. */
 static bool ublk_recovers(const struct host *host)
 {
 	int recovers = host->devices.ublk ? 0 : ublk_control_recovers();
@@ -163,7 +164,7 @@ void doctor_devices_read(struct host *host)
 	host->devices.ublk_recovers = ublk_recovers(host);
 }
 
-/* Writes the names of the safety steps that were not taken, according to "safety" in the daemon's status (status.h). */
+/* Writes the names of the safety steps that the daemon has not taken, from "safety" in its status (status.h). */
 static void missing_read(struct json_object *status, char *text, size_t size)
 {
 	struct json_object *safety;

@@ -1,9 +1,10 @@
 /*
- * doctor_donors: checks whether the donors answer, over which fabric, how much they have free, and how far away they are.
+ * doctor_donors: checks whether the donors answer, over which fabric, how much memory they have free, and how long an
+ * answer takes.
  *
  * Theory of operation. A probe opens a session of its own, as `farpage donors` does. Then it asks for the donor's
- * status several times, one request after the other. The donor's process answers these requests itself. So a request
- * takes longer than a page over rdma://, which bypasses that process. farpage bench measures pages.
+ * status several times, one request after the other. The donor's program answers these requests. So they take longer
+ * than reads of pages over rdma://, which the donor's device answers. `farpage bench` measures pages.
  *
  * Threads: one for each probe, joined before doctor_donors_read() returns.
  */
@@ -18,9 +19,9 @@
 #include <string.h>
 
 #define NS_PER_MS UINT64_C(1000000)
-#define CONNECT_MS 1500 /* limits each step of a conversation with a donor */
+#define CONNECT_MS 1500 /* the time limit for each step of a conversation with a donor */
 #define ROUNDS 16
-#define ROUNDS_NS (100 * NS_PER_MS) /* no new round after this time, because other probes wait for their turn */
+#define ROUNDS_NS (100 * NS_PER_MS) /* no new round begins after this time, because other probes wait for their turn */
 #define FAR_NS NS_PER_MS            /* a longer round trip is too long for a local network */
 
 struct mend {
@@ -28,14 +29,14 @@ struct mend {
 	const char *text;
 };
 
-/* The mend for each enum wire_reason. */
+/* The advice for each enum wire_reason. */
 static const struct mend refusals[] = {
     {WIRE_REASON_KEY, "copy the donor's key file here and name it with --key; both sides need the same"},
     {WIRE_REASON_KEY_NEEDED, "the donor has a key: copy its key file here and name it with --key"},
     {WIRE_REASON_KEY_UNKNOWN, "the donor was started without a key: start it with --key, or leave --key out here"},
     {WIRE_REASON_FULL, "stop another client of it, raise its --clients, or use another donor"},
     {WIRE_REASON_LEAVING, "it is shutting down: use another donor, or start it again"},
-    {0, "install the same farpage on both sides"}, /* of any other reason */
+    {0, "install the same farpage on both sides"}, /* for any other reason */
 };
 
 static const struct mend failures[] = {

@@ -1,7 +1,6 @@
 /*
- * doctor_faults: checks whether programs can have far memory on this host. It tries userfaultfd as the pager uses it
- * (pager/uffd.h), with one page of this process as far memory. It leaves out the fault itself, which would need a
- * second thread.
+ * doctor_faults: checks whether programs can have far memory on this host. It uses userfaultfd as the pager does
+ * (pager/uffd.h), on one page of this process. It does not try a fault, which would need a second thread.
  */
 #include "cli/doctor/internal.h"
 #include "pager/uffd.h"

@@ -72,7 +72,7 @@ static int ring_try(void)
 
 static int madvise_try(void)
 {
-	static _Alignas(65536) char pages[65536]; /* whole pages, of any size */
+	static _Alignas(65536) char pages[65536]; /* a whole page, for any page size */
 	struct iovec range = {.iov_base = pages, .iov_len = sizeof pages};
 	int self = (int)syscall(SYS_pidfd_open, getpid(), 0), error = 0;
 

@@ -1,4 +1,4 @@
-/* doctor_memory: checks how much memory may be pinned and lent, and how this host allots memory. */
+/* doctor_memory: checks how much memory may be pinned and lent, and the kernel's settings for memory. */
 #include "cli/doctor/internal.h"
 #include "common/control_group.h"
 
@@ -8,8 +8,8 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define MAPS_LEAST 32768
-/* The most memory that the pager registers with an RDMA device: the victim buffer (1/16 of --local, up to 64 MiB),
-   and the rest. */
+/* CLIENT_PINS is the most memory that the pager registers with an RDMA device: the victim buffer, which is 1/16 of
+   --local up to 64 MiB, and the rest. */
 #define CLIENT_PINS_REST (4 * MIB)
 #define CLIENT_PINS (64 * MIB + CLIENT_PINS_REST)
 

@@ -1,12 +1,12 @@
-/* doctor_print: keeps the findings, and prints them as text for people or as JSON for programs. */
+/* doctor_print: stores the findings, and prints them as text for people or as JSON for programs. */
 #include "cli/doctor/internal.h"
 
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LABEL_MAX 30u /* a longer label shifts the rest of its line to the right */
-#define INDENT 8u     /* columns before the "why" and "mend" lines */
+#define LABEL_MAX 30u /* texts of findings begin at this column, or later after a longer label */
+#define INDENT 8u     /* the indentation of the "why" and "mend" lines */
 
 static const char *const colours[] = {
     [PASS] = "\033[32m", [WARN] = "\033[33m", [FAIL] = "\033[31m", [SKIP] = "\033[2m"};

@@ -1,4 +1,4 @@
-/* doctor_rdma: checks whether RDMA can be used and is set up well. fabric_devices_read() finds the devices. */
+/* doctor_rdma: checks the RDMA devices that fabric_devices_read() finds, and their settings. */
 #include "cli/doctor/internal.h"
 #include "fabric/fabric.h"
 
@@ -8,7 +8,7 @@
 #define PAGE 4096u
 #define SLAB (UINT64_C(64) << 20) /* farpage-memserver's default */
 #define QUEUE_PAIRS 16            /* enough for a few donors with three connections each */
-#define READS 8                   /* reads in flight on one connection; with fewer, fetches wait for each other */
+#define READS 8                   /* reads in flight on a connection; fewer delay fetches */
 
 void doctor_rdma_read(struct host *host)
 {

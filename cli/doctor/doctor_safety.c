@@ -2,13 +2,13 @@
  * doctor_safety: judges how safe swapping to far memory would be on this host, for each fabric and with the front end
  * that this host has.
  *
- * Theory of operation. Pages leave for a swap device exactly when memory has run out. If sending pages to the donor
- * needs memory from the kernel, it may get none until pages have left. In that case the host stops. The verdict uses
- * three words:
+ * Theory of operation. The kernel writes pages to a swap device exactly when memory has run out. If sending these
+ * pages to a donor needs memory, too, it may have to wait for memory that only becomes free when the pages are sent.
+ * Then the host hangs. The verdict is one of three words:
  * - Unsafe: the donor is this host itself, or the daemon may be swapped out, be killed, or wait for its own pages.
- * - Best effort: sending pages takes memory (socket buffers, FUSE's requests), or the device is lost with its daemon. A
- *   reserve makes a lack of memory unlikely.
- * - Safe: none of that. There is an RDMA device that works without the kernel, and ublk with recovery.
+ * - Best effort: sending pages needs memory (socket buffers, FUSE's requests), or the device is lost with its daemon.
+ *   A reserve makes a lack of memory unlikely.
+ * - Safe: none of these problems. There is an RDMA device that works without the kernel, and ublk with recovery.
  *
  * The reserve is vm.min_free_kbytes. farpage swap on raises it while its device exists (blockdev/host/watermarks.h), and
  * doctor_swap_reserves() reports it.
@@ -21,7 +21,8 @@
 #include <netdb.h>
 #include <string.h>
 
-/* Returns why swapping would be unsafe, and the mend in a second line, or NULL if it would be safe. */
+/* Returns the reason why swapping would be unsafe, and what to do in a second line. Returns NULL if there is no such
+   reason. */
 static const char *danger_of(const struct host *host)
 {
 	if (host->way_is_local)
@@ -34,7 +35,7 @@ static const char *danger_of(const struct host *host)
 	return NULL;
 }
 
-/* Returns the part of the way to a donor that takes memory from the kernel, or NULL if there is none. */
+/* Returns the part of the path to a donor that needs memory from the kernel, or NULL if there is none. */
 static const char *hindrance_of(const struct host *host, bool fuse)
 {
 	if (host->way == WAY_TCP)
@@ -44,7 +45,7 @@ static const char *hindrance_of(const struct host *host, bool fuse)
 	return fuse ? "the loop device and FUSE take memory for each request" : NULL;
 }
 
-/* Judges a way that takes memory. @lost means that a device is lost with its daemon. */
+/* Judges a path that needs memory. @lost means that a device is lost with its daemon. */
 static struct verdict judge_reserve(const struct host *host, const char *hindrance, bool lost)
 {
 	const char *dies = lost ? "; and if the daemon dies, so does what is swapped to it" : "";
@@ -113,8 +114,8 @@ static bool peer_is_local(const char *peer)
 	return found;
 }
 
-/* Returns true if donors were reached over @scheme, "tcp://" or "rdma://". *@ret_local tells if one of these donors is
-   on this host. */
+/* Returns true if a donor was reached over @scheme, "tcp://" or "rdma://". Sets *@ret_local to true if such a donor
+   is on this host. */
 static bool is_reached(const struct host *host, const char *scheme, bool *ret_local)
 {
 	bool reached = false;
@@ -131,7 +132,7 @@ static bool is_reached(const struct host *host, const char *scheme, bool *ret_lo
 	return reached;
 }
 
-/* Returns the worst kind among the RDMA devices, because pages may take any of them. */
+/* Returns the least safe kind among the RDMA devices, because pages may be sent by any of them. */
 static enum way rdma_way(const struct fabric_devices *rdma)
 {
 	for (unsigned i = 0; i < rdma->count; i++)
@@ -140,8 +141,8 @@ static enum way rdma_way(const struct fabric_devices *rdma)
 	return WAY_RDMA;
 }
 
-/* Counts the fabrics over which donors were reached, rdma:// first. If none was reached, counts the fabrics of this
-   host. */
+/* The subjects are the fabrics over which donors were reached, rdma:// first. If no donor was reached, they are the
+   fabrics that this host has. */
 bool doctor_safety_each_way(struct host *host, unsigned index)
 {
 	const struct frontend_ops *ops = doctor_devices_frontend(host);

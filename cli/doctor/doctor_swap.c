@@ -1,7 +1,7 @@
 /*
- * doctor_swap: checks whether this host suits a daemon that serves a swap device, how the kernel would use the device,
- * and how much memory the kernel keeps free (blockdev/host/watermarks.h has the reasons). doctor_safety.c draws the
- * conclusion. PR_SET_IO_FLUSHER is tried on this process alone, and undone.
+ * doctor_swap: checks whether the daemon of a swap device could work on this host, how the kernel would use the
+ * device, and how much memory the kernel keeps free (blockdev/host/watermarks.h has the reasons). doctor_safety.c
+ * draws the conclusion. To find out if PR_SET_IO_FLUSHER is allowed, it is set for this process, and reset.
  */
 #include "cli/ask.h"
 #include "cli/doctor/internal.h"
@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define DAEMON_BYTES (UINT64_C(64) << 20) /* in addition to DAEMON_PAGE_BYTES for each page in use */
+#define DAEMON_BYTES (UINT64_C(64) << 20) /* the daemon's memory, without DAEMON_PAGE_BYTES for each page in use */
 #define DAEMON_PAGE_BYTES 16
 #define PAGE 4096
 #define CLUSTER_DEFAULT 3 /* the kernel's default of vm.page-cluster */
@@ -179,7 +179,7 @@ void doctor_swap_read(struct host *host)
 {
 	host->daemon.flusher = flusher_try();
 	host->daemon.own_group = group_possible();
-	/* farpage swap on looks at these two places, and in PATH. */
+	/* `farpage swap on` looks for it in these two folders, and in PATH. */
 	host->daemon.mkswap = access("/usr/sbin/mkswap", X_OK) == 0 || access("/sbin/mkswap", X_OK) == 0;
 	host->daemon.kernel = access("/proc/swaps", F_OK) == 0;
 	host->daemon.page_cluster = facts_number("/proc/sys/vm/page-cluster");

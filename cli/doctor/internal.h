@@ -1,10 +1,11 @@
 /*
  * internal: the structs and functions that the files of `farpage doctor` share.
  *
- * Theory of operation. checks.c has the table of all checks. A row names a function that reads facts, one that judges
- * them, and the texts. doctor.c walks the table twice. First it reads all facts into struct host. Then it judges every
- * check, once for the host or once for each device, port or donor. A judging function sees only struct host, so tests
- * can invent hosts. No check changes the host.
+ * Theory of operation. checks.c has a table of all checks. A row names a function that reads facts about the host, a
+ * function that judges these facts, and the texts for the user. doctor.c goes through the table twice. First it calls
+ * all reading functions, which write facts to struct host. Then it calls the judging functions, once for the host or
+ * once for each device, port or donor. A judging function gets only struct host, so a test can judge a host that it
+ * has made up. No check changes the host.
  *
  * Each layer calls only layers below it:
  * - doctor.c
@@ -38,7 +39,7 @@ enum verdict_status {
 	PASS,
 	WARN,  /* farpage works, but could work better */
 	FAIL,  /* a requested thing, or a thing that every use needs, does not work */
-	SKIP,  /* not requested, or there is nothing to judge */
+	SKIP,  /* not requested, or it does not apply to this host */
 	FAULT, /* only from a judging function: FAIL if the check's purpose was requested, otherwise WARN */
 };
 
@@ -46,14 +47,14 @@ struct verdict {
 	enum verdict_status status;
 	char found[VERDICT_TEXT_MAX];
 	char mend[VERDICT_TEXT_MAX]; /* what to do next */
-	bool mend_is_usual;          /* the usual mend of the check applies */
+	bool mend_is_usual;          /* check.mend is shown in place of `mend` */
 };
 
-/* "pass", "warn", ... */
+/* Returns "pass", "warn", ... */
 const char *verdict_name(enum verdict_status status);
 /* Returns a verdict. @format and the arguments after it are its text, as for printf(3). The first line of the text is
-   the finding. A second line is the mend, in place of the check's usual mend. An empty second line means that no mend
-   is known. */
+   the finding. A second line says what to do next, in place of check.mend. If the second line is empty, nothing is
+   shown. */
 struct verdict verdict_of(enum verdict_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define PASS(...) verdict_of(PASS, __VA_ARGS__)
 #define WARN(...) verdict_of(WARN, __VA_ARGS__)
@@ -62,7 +63,7 @@ struct verdict verdict_of(enum verdict_status status, const char *format, ...) _
 #define FAULT(...) verdict_of(FAULT, __VA_ARGS__)
 /* Formats a size as an argument of verdict_of(). */
 #define SIZE(bytes) size_format(bytes, (char[SIZE_TEXT_MAX]){0})
-/* Returns a warning without a mend: reading @what has failed with @error (-errno). */
+/* Returns a warning that reading @what has failed with @error (-errno). */
 struct verdict verdict_unread(const char *what, int64_t error);
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
@@ -92,22 +93,22 @@ struct probe {
 	struct far_donor_info figures;
 };
 
-/* The ways of pages to donors. WAY_SOFT_RDMA is a device that software emulates. */
+/* The kinds of paths to a donor. WAY_SOFT_RDMA is an RDMA device that software emulates. */
 enum way { WAY_RDMA, WAY_SOFT_RDMA, WAY_TCP };
 
 #define LEFT_MAX 64
 struct left {
-	const char *name, *path; /* path: NULL if the device was never made */
+	const char *name, *path; /* `path` is NULL if the device was never made */
 	const char *use;         /* "swap space", "mounted on /mnt"; NULL if unused */
-	bool served, answers;    /* the daemon lives; it has reported `missing` */
+	bool served, answers;    /* the daemon runs; it has reported `missing` */
 	bool adoptable;          /* a new daemon could adopt the device */
 	char missing[128];       /* the safety steps that were not taken: "locked, oom_exempt" */
 };
 
 #define SUBJECT_MAX 300 /* long enough for a donor's address */
 
-/* The request, and all facts. An int fact is the result of a trial, 0 or -errno. An int64_t is a number, or the -errno
-   of reading it. */
+/* The user's request, and all facts about the host. An int fact is the result of an attempt: 0 or -errno. An int64_t
+   fact is a number, or the -errno of reading it. */
 struct host {
 	/* The user's request. */
 	const struct config_list *donors;
@@ -123,19 +124,19 @@ struct host {
 	int rdma_error; /* the error of listing the devices */
 
 	struct {
-		int open;             /* result of opening a userfaultfd with all features that the pager requires */
-		int device;           /* result of opening /dev/userfaultfd */
+		int open;             /* opening a userfaultfd with all features that the pager requires */
+		int device;           /* opening /dev/userfaultfd */
 		int64_t unprivileged; /* vm.unprivileged_userfaultfd */
 		bool moves, poisons, sees_forks;
-		int place, take; /* results of placing a page and of taking it away; `take` only with `moves` */
+		int place, take; /* placing a page, and evicting it; `take` only with `moves` */
 	} uffd;
 
 	struct {
 		uint64_t lockable;         /* RLIMIT_MEMLOCK in bytes, or UINT64_MAX if unlimited */
 		uint64_t total, available; /* memory of this machine, in bytes */
-		/* The lowest limit of this process's control group and the groups above it, the least that is left
-		   below any such limit, and the most that they may use without being slowed down. In bytes; UINT64_MAX
-		   if there is no limit. */
+		/* For this process's control group and the groups above it: the lowest limit, the least memory that
+		   is left below such a limit, and the lowest use at which the kernel slows a group down. In bytes;
+		   UINT64_MAX if there is no limit. */
 		uint64_t group_limit, group_left, group_easy;
 		char huge[128];                         /* "always [madvise] never", or "" if the kernel has none */
 		uint64_t hugetlb_bytes;                 /* bytes of one hugetlb page, or 0 if the kernel has none */
@@ -145,10 +146,10 @@ struct host {
 
 	struct {
 		char release[65];
-		int ring;              /* result of setting up a ring as fabric/poller_ring.c does */
+		int ring;              /* setting up a ring as fabric/poller_ring.c does */
 		int64_t ring_disabled; /* kernel.io_uring_disabled */
-		int madvise;           /* result of process_madvise(MADV_DONTNEED) on this process */
-		int pressure;          /* result of reading /proc/pressure/memory */
+		int madvise;           /* process_madvise(MADV_DONTNEED) on this process */
+		int pressure;          /* reading /proc/pressure/memory */
 	} kernel;
 
 	struct {
@@ -161,17 +162,17 @@ struct host {
 	} cpu;
 
 	struct {
-		int ublk;           /* result of opening /dev/ublk-control */
+		int ublk;           /* opening /dev/ublk-control */
 		bool ublk_recovers; /* devices outlive their daemon; unanswered requests are repeated */
-		int fuse, loop;     /* results of opening /dev/fuse and /dev/loop-control */
-		bool ublk_at_hand;  /* an installed module is not loaded */
+		int fuse, loop;     /* opening /dev/fuse and /dev/loop-control */
+		bool ublk_at_hand;  /* the module is installed, but not loaded */
 		bool fuse_at_hand, loop_at_hand;
 		char left[LEFT_MAX][RUNTIME_NAME_MAX + 1]; /* names of farpage's devices on this host */
 		unsigned left_count;
 	} devices;
 
 	struct {
-		int flusher;          /* result of PR_SET_IO_FLUSHER, which needs CAP_SYS_RESOURCE */
+		int flusher;          /* PR_SET_IO_FLUSHER, which needs CAP_SYS_RESOURCE */
 		bool own_group;       /* farpage swap on can make a group for the daemon alone */
 		bool mkswap, kernel;  /* the program mkswap exists; the kernel can swap */
 		int64_t page_cluster; /* vm.page-cluster */
@@ -191,7 +192,7 @@ struct host {
 	const struct probe *donor;
 	struct left left;
 	enum way way;
-	bool way_is_local; /* the way leads to a donor on this host itself */
+	bool way_is_local; /* the path leads to a donor on this host */
 };
 
 /* Returns true if this process has the capability in effect. @capability: CAP_... of linux/capability.h. */
@@ -208,7 +209,7 @@ typedef bool check_each(struct host *host, unsigned index);
 typedef struct verdict check_judge(const struct host *host);
 
 enum check_purpose {
-	FOR_CLIENTS = 1, /* a host that only lends does not need it */
+	FOR_CLIENTS = 1, /* not needed by a host that only lends memory */
 	FOR_RDMA = 2,    /* requested if a donor is named as rdma:// */
 	FOR_SWAP = 4,    /* requested if a swap device was requested */
 };
@@ -217,18 +218,18 @@ struct check {
 	const char *id;    /* "rdma.port"; stable, because programs use it */
 	const char *group; /* "RDMA" */
 	const char *title; /* "port"; begins the finding's line */
-	check_read *read;  /* reads the facts that this check judges, and related facts */
+	check_read *read;  /* reads the facts that this check judges, and perhaps others */
 	check_each *each;  /* NULL if the check is about the host */
 	check_judge *judge;
 	unsigned purpose; /* a mask of enum check_purpose */
 	const char *why;  /* why the check matters */
-	const char *mend; /* the usual mend of a warning or failure, or NULL */
+	const char *mend; /* what to do after a warning or failure, or NULL */
 };
 
 extern const struct check checks[];
 extern const unsigned checks_count;
 
-/* Returns the verdict about the current subject, complete with its mend. */
+/* Returns the verdict about the current subject. Fills in check->mend if the verdict has no text of its own. */
 struct verdict checks_judge(const struct check *check, const struct host *host);
 
 check_read doctor_rdma_read, doctor_faults_read, doctor_memory_read, doctor_kernel_read, doctor_cpu_read;
@@ -248,15 +249,14 @@ check_judge doctor_swap_space, doctor_safety;
 
 /* Returns the front end that `auto` chooses on this host, or NULL if there is none. */
 const struct frontend_ops *doctor_devices_frontend(const struct host *host);
-/* Returns how many KiB the requests of all queues of a device may have, with default settings. Returns 0 without a
+/* Returns the size in KiB of all requests that a device with default settings can have in flight. Returns 0 without a
    front end. */
 uint64_t doctor_devices_flight_kib(const struct host *host);
-/* Returns true if this process may lock all of its memory, whatever the limit. */
+/* Returns true if this process may lock all of its memory, because it has no limit or the right to exceed it. */
 bool doctor_swap_locks(const struct host *host);
 /* Returns the reserves that swapping to a device of this host needs. */
 struct watermarks doctor_swap_needed(const struct host *host);
-/* Returns how many bytes of this host's memory the daemon of a swap device of host->swap bytes takes if the device is
-   full. */
+/* Returns the bytes of this host's memory that the daemon of a full swap device of host->swap bytes needs. */
 uint64_t doctor_swap_daemon_bytes(const struct host *host);
 
 /* --- The report -------------------------------------------------------------------------------------------------- */
@@ -271,7 +271,7 @@ struct finding {
 struct report {
 	struct finding *findings;
 	unsigned count, room;
-	bool truncated; /* findings are missing for want of memory */
+	bool truncated; /* findings are missing for lack of memory */
 	bool verbose;
 };
 

@@ -1,9 +1,8 @@
 /*
- * farpage donors: asks each donor what it lends, and shows the answers as a table or as JSON.
+ * farpage donors: asks each donor how much it lends, and shows the answers as a table or as JSON.
  *
- * Theory of operation. All donors are asked at once (ask.h), then the answers are printed. A donor that does not answer
- * is a row like any other, with the reason. Such a donor also makes the exit status 1, and far_query() has logged a
- * line that says what to do.
+ * Theory of operation. All donors are asked at once (ask.h), then the answers are printed. A donor that does not
+ * answer has a row, too, with the reason. In this case far_query() logs a line with advice, and the exit status is 1.
  */
 #include "cli/ask.h"
 #include "cli/commands.h"
@@ -22,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The command ends within two seconds. The rest of that time is for names, threads and printing. */
+/* The command must end within two seconds, including the look-up of names and the printing. */
 #define DONORS_TIMEOUT_MS 1500
 
 struct donors_options {
@@ -107,7 +106,7 @@ static const struct subcommands_text text = {
 
 int command_donors(int argc, char **argv)
 {
-	static struct donors_options options; /* config_read() returns strings that live until exit */
+	static struct donors_options options; /* static, because strings from config_read() are never freed */
 	const struct config_setting settings[] = {
 	    {"donor", CONFIG_LIST, &options.donors, 0, 0, "URI",
 	     "a donor, tcp://HOST[:PORT] (port 7470 if none is given); can be repeated; or @FILE, a donors file"},

@@ -1,5 +1,5 @@
 /*
- * donors_table: the table of what donors lend.
+ * donors_table: the table that shows how much donors lend.
  *
  * Threads: any.
  */
@@ -22,8 +22,8 @@ enum donor_column {
 };
 extern const struct table_column donor_columns[DONOR_COLUMNS];
 
-/* Returns the donor's address as given, or for auto:// the address that worked. @ask->answer is a struct
-   far_donor_info. */
+/* Returns the donor's address as the user gave it, or for auto:// the address that was reached. @ask->answer is a
+   struct far_donor_info. */
 const char *donor_name(const struct ask *ask);
 /* Fills in the row of a donor. If it did not answer, STATE has the reason. */
 void donor_fill(const struct ask *ask, char row[DONOR_COLUMNS][TABLE_CELL_MAX]);

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define DRAIN_CONNECT_MS 2000u
-/* This is the time between two questions to the donor. */
+/* The time between two questions to the donor. */
 #define DRAIN_PERIOD_MS 250u
 #define DRAIN_NO_TIMEOUT UINT32_MAX
 
@@ -31,7 +31,7 @@ struct drain {
 	uint8_t key[AUTH_KEY_SIZE];
 	struct operate *operate;
 	uint64_t slab_bytes;
-	uint32_t shown; /* the number of slabs that was shown last */
+	uint32_t shown; /* the number of slabs in the last progress line */
 };
 
 const char *drain_state_name(unsigned state)
@@ -46,7 +46,7 @@ const char *drain_state_name(unsigned state)
 	return state < WIRE_STATE_COUNT ? names[state] : "unknown";
 }
 
-/* Logs why @answer is not the expected one. Returns -EACCES or -EPROTO. */
+/* Logs that @answer is a refusal or not the expected message. Returns -EACCES or -EPROTO. */
 static int drain_denied(const struct drain *drain, const struct wire_message *answer)
 {
 	if (answer->type == WIRE_DENIED && answer->denied.reason == WIRE_REASON_ADMIN) {
@@ -180,7 +180,7 @@ static void drain_json(struct drain *drain, const struct wire_message *answer)
 
 /* --- Draining -------------------------------------------------------------------------------------------- */
 
-/* Logs and prints which slabs are left in a donor that is not empty in time. Returns the exit status. */
+/* Logs and prints which clients still lease slabs, for a donor that is not empty in time. Returns the exit status. */
 static int drain_late(struct drain *drain, const struct wire_message *answer)
 {
 	char left[96];
@@ -277,8 +277,8 @@ static int drain_run(struct drain *drain, int (*what)(struct drain *drain))
 	return status;
 }
 
-/* Reads the options and the name of the donor among them. Returns 0, -ECANCELED if --help was given, or -EINVAL
-   after one logged line. */
+/* Reads the options, and the donor's name between them. Returns 0, -ECANCELED after --help, or -EINVAL after one
+   logged line. */
 static int options_read(struct drain *drain, const char *verb, const struct config_setting *settings, int argc,
 			char **argv)
 {

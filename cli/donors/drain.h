@@ -1,10 +1,10 @@
 /*
  * drain: farpage donors drain and undrain. commands.h says how they are called.
  *
- * Theory of operation. A drained donor lends nothing more and asks its clients for all of its slabs. One message of
- * this command starts the drain. Afterwards the command only watches until the donor is empty, so the drain continues
- * if the command ends. Without --force no slab is taken from a client, because pages without another copy would be
- * lost.
+ * Theory of operation. A drained donor grants no leases and recalls all its slabs from its clients. One message of
+ * this command starts the drain. After that the command only shows the progress until the donor is empty, so the
+ * drain continues if the command ends. Without --force the donor takes no slab that a client does not release,
+ * because pages without another copy would be lost.
  *
  * Threads: the caller's.
  */

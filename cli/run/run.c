@@ -1,9 +1,9 @@
 /*
  * farpage run: runs a program with part of its memory on donors.
  *
- * Theory of operation. First the command checks the options, the program, the engine's needs on this machine, and every
- * donor. Then the engine (run_options.h) runs the program as a child, and reports. At the end this process exits with
- * the program's exit status or signal.
+ * Theory of operation. First the command checks the options, the program, the requirements of the engine on this
+ * machine, and every donor. Then the engine (run_options.h) runs the program as a child, and prints a summary. At
+ * last this process ends as the program ended: with the same exit status, or by the same signal.
  *
  * Threads: one, except that ask_all() starts and joins its own.
  */
@@ -28,9 +28,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* With this limit, every donor answers or is reported within two seconds. */
+/* The time limit for a donor's answer. With it the user hears of a missing donor within two seconds. */
 #define ANSWER_MS 1800
-#define BUDGET_UNIT (UINT64_C(1) << 20) /* a default budget is a multiple of this */
+#define BUDGET_UNIT (UINT64_C(1) << 20) /* a default budget is rounded to a multiple of this */
 
 static int usage_help(const struct config_setting *settings)
 {
@@ -122,7 +122,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	return -EINVAL;
 }
 
-/* The line about the budget that the user reads before the command starts. */
+/* The facts for the line about the budget, which is printed before the command starts. */
 struct budget_note {
 	bool chosen;      /* --local was not given, so the budget is half of the available memory */
 	uint64_t machine; /* bytes of this machine's memory if the budget is larger, otherwise 0 */
@@ -215,7 +215,7 @@ static int choose_engine(const struct run_options *options, const char *path, ch
 		log_error("cannot run %s", pager_why);
 		return pager;
 	}
-	/* The check may load a module, so it runs only if its result matters. */
+	/* Does not check the swap engine if the pager was named, because this check may load a kernel module. */
 	int swap = strcmp(options->engine, "pager") ? run_swap_check(options, swap_why) : 0;
 	const struct run_choice choice = {.wanted = options->engine,
 					  .path = path,
@@ -232,7 +232,7 @@ static int choose_engine(const struct run_options *options, const char *path, ch
 
 int command_run(int argc, char **argv)
 {
-	/* config_read() returns strings that live until exit. */
+	/* static, because strings from config_read() are never freed */
 	static struct run_options options = {.engine = "auto", .replicas = 1, .scrub_rate = FAR_SCRUB_RATE};
 	static char line[RUN_CHOICE_MAX];
 	char path[PATH_MAX];

@@ -1,13 +1,13 @@
 /*
  * run_child: see run_child.h.
  *
- * Theory of operation. The parent blocks all signals that it handles and takes them one by one from a signalfd. It
- * passes on a signal that was sent to this process alone. It does not pass on a signal from the terminal (SI_KERNEL),
- * because the whole foreground group has got it, including the child. SIGKILL cannot be taken. If the parent dies, the
- * kernel sends SIGKILL to the child (PR_SET_PDEATHSIG).
+ * Theory of operation. The parent blocks all signals that it handles, and reads them one by one from a signalfd. A
+ * signal that was sent to the parent alone is passed on to the child. A signal from the terminal (SI_KERNEL) is not
+ * passed on, because the terminal has sent it to the whole foreground group, including the child. SIGKILL cannot be
+ * handled. If the parent is killed, the kernel sends SIGKILL to the child (PR_SET_PDEATHSIG).
  *
- * Job control. The terminal or a signal to this process may stop the job. If the child stops for such a reason, the
- * parent stops too, so that the shell sees one job. If the child is stopped with SIGSTOP, the parent continues.
+ * Job control. If the child stops because of the terminal, or of a signal that was passed on to it, the parent stops,
+ * too. So the shell sees one stopped job. If somebody stops only the child, with SIGSTOP, the parent continues.
  */
 #include "cli/run/run_child.h"
 #include "cli/run/run_program.h"
@@ -63,8 +63,8 @@ static bool has_terminal(void)
 	return terminal >= 0;
 }
 
-/* Returns true if the child's stop by signal @number should stop the job. @asked means that this process got a signal
-   to stop, and passed it on. */
+/* Returns true if this process must stop, too, because the child was stopped by signal @number. @asked means that
+   this process has passed a stop signal on to the child. */
 static bool stops_job(int number, bool asked)
 {
 	return (number == SIGTSTP || number == SIGTTIN || number == SIGTTOU) && (asked || has_terminal());
@@ -98,7 +98,7 @@ static int take_signal(int signals, bool *ret_by_terminal)
 	return (int)info.ssi_signo;
 }
 
-/* Wakes this process when a signal has come, or when the attendant should look: an epoll descriptor. */
+/* An epoll descriptor that becomes readable when a signal is pending, or when look() of the attendant is due. */
 struct wake {
 	int fd, timer;
 };
@@ -150,7 +150,7 @@ static int follow(pid_t child, int signals, const struct wake *wake, const struc
 	return wait_status;
 }
 
-/* Waits while other processes of the command need this process. A signal that ends a program ends the waiting. */
+/* Waits while other processes of the command need this process, or until a signal to end is pending. */
 static void await_rest(int signals, const struct run_attendant *attendant)
 {
 	int number = 0;
@@ -174,7 +174,7 @@ int run_child(const char *path, char **argv, const struct run_attendant *attenda
 	sigaddset(&signals, SIGCHLD);
 	for (unsigned i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++)
 		sigaddset(&signals, passed_on[i]);
-	signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the status would be lost */
+	signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the child's status would be lost */
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	int signals_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	struct wake wake = {-1, -1};

@@ -1,6 +1,6 @@
 /*
- * run_child: runs the program of `farpage run` as a child. It passes signals to the child, and ends in the same way as
- * the child.
+ * run_child: runs the program of `farpage run` as a child, passes signals on to it, and ends in the same way as the
+ * child.
  */
 #ifndef CLI_RUN_CHILD_H
 #define CLI_RUN_CHILD_H
@@ -8,15 +8,15 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The functions that run_child() calls for an engine. Each gets `engine`. */
+/* The functions of an engine that run_child() calls. Each gets `engine`. */
 struct run_attendant {
 	void *engine;
 	unsigned look_ms; /* time between two calls of look(), less than 1000 */
 	/* Called in the child before exec(2), unless it is NULL. Returns 0, or -errno to end the child. */
 	int (*enter)(void *engine);
 	void (*look)(void *engine, pid_t child);
-	/* Waits until @fd is readable, and returns true. With @for_rest, the command has ended. Then it returns false
-	   as soon as no other process of the command needs this process. */
+	/* Waits until @fd is readable, and returns true. @for_rest means that the child has ended, and that other
+	   processes of the command may still need this process. It then returns false as soon as none does. */
 	bool (*wait)(void *engine, int fd, bool for_rest);
 };
 

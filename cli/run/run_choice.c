@@ -21,8 +21,8 @@ static const char *name_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Returns true if Redis forks no child, because the command line has --save '' and not --appendonly yes. As in Redis,
-   the last option of a name counts, and "yes" may have capitals. */
+/* Returns true if Redis forks no child to save its data: the command line has --save '' and no --appendonly yes. As
+   in Redis, the last option of a name counts, and "yes" may be in capitals. */
 static bool saves_nothing(char *const arguments[])
 {
 	bool nothing = false, appends = false;

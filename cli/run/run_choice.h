@@ -1,13 +1,13 @@
 /*
  * run_choice: chooses the engine for a command of `farpage run`.
  *
- * Theory of operation. The pager is chosen if it can run the program. It needs no root, its faults cost less than those
- * of a swap device, and other programs of the machine never use its far memory.
+ * Theory of operation. The pager is preferred, because it needs no root, its faults are faster than those of a swap
+ * device, and the kernel never swaps other programs to its far memory.
  *
  * The swap engine is chosen in two cases:
  * - The pager cannot run the program.
- * - The program is known to fork children that continue to use their parent's memory. With such children the pager has
- *   only half of the budget.
+ * - The program is known to fork children that continue to use their parent's memory. With the pager such a child can
+ *   use only half of the budget.
  *
  * Threads: any.
  */

@@ -16,8 +16,8 @@
 
 /* --- What the kernel says ---------------------------------------------------------------------------------------- */
 
-/* Returns the text of file @name of process @pid in /proc, which the caller frees. Returns NULL if the process is
-   gone or may not be read. */
+/* Returns the text of file @name of process @pid in /proc, which the caller frees. Returns NULL if the process has
+   ended or may not be read. */
 static char *proc_read(pid_t pid, const char *name)
 {
 	char path[2 * PATH_SIZE], *text = NULL;
@@ -34,7 +34,7 @@ static char *proc_read(pid_t pid, const char *name)
 	return NULL;
 }
 
-/* Returns in bytes the number in kB after @name, or 0 if @name is not in @text. */
+/* Returns the number of kB after @name, converted to bytes, or 0 if @name is not in @text. */
 static uint64_t field(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);
@@ -47,8 +47,8 @@ static void name_of(const char *status, char ret_name[NAME_SIZE])
 	snprintf(ret_name, NAME_SIZE, "%.*s", at ? (int)strcspn(at + 6, "\n") : 1, at ? at + 6 : "?");
 }
 
-/* Returns the bytes that the pager of process @pid counts as resident, or 0 if there is no pager. *@ret_own is the part
-   of these bytes that the pager itself uses for buffers and bookkeeping. */
+/* Returns the bytes that the pager of process @pid counts as resident, or 0 if there is no pager. *@ret_own is the
+   part of them that the pager uses for its buffers and bookkeeping. */
 static uint64_t covered(const struct report *report, pid_t pid, uint64_t *ret_own)
 {
 	*ret_own = 0;
@@ -86,14 +86,14 @@ static enum kind kind_of(const char *header, uint64_t anonymous)
 	return anonymous ? KIND_MAPPED : KIND_SHARED;
 }
 
-/* Returns true if a mapping without anonymous pages is shared memory and not a file's. */
+/* Returns true if a mapping without anonymous pages is shared memory, false if it is of a file. */
 static bool is_shared_memory(const char *header)
 {
 	return strstr(header, " /dev/zero (deleted)") || strstr(header, " /memfd:") || strstr(header, " /SYSV") ||
 	       strstr(header, " /dev/shm/");
 }
 
-/* Adds one mapping, given its @header line and its @fields, to @sums. Far memory is left out. */
+/* Adds one mapping, given its @header line and its @fields, to @sums, unless it is far memory. */
 static void mapping_add(const char *header, const char *fields, uint64_t sums[KINDS])
 {
 	uint64_t anonymous = field(fields, "\nAnonymous:"), part = field(fields, "\nPss:");
@@ -115,8 +115,8 @@ static const char *next_header(const char *at)
 	return at ? at + 1 : NULL;
 }
 
-/* Returns how many bytes of the mappings in @smaps farpage cannot send away. *@ret_kind names the largest kind of
-   them. */
+/* Returns the bytes of the mappings in @smaps that the pager cannot send to donors. *@ret_kind names their largest
+   kind. */
 static uint64_t mappings_sum(const char *smaps, const char **ret_kind)
 {
 	uint64_t sums[KINDS] = {0}, sum = 0;
@@ -176,7 +176,7 @@ static void process_look(struct run_coverage *coverage, pid_t pid)
 		}
 	}
 	free(status);
-	/* A process without a pager may be a forked process that shares much of this memory. */
+	/* A process without a pager is not counted yet: it may be a forked process that shares much of this memory. */
 	if ((inside || outside > coverage->local_bytes) && outside > coverage->outside_bytes)
 		coverage->outside_bytes = outside;
 }
@@ -226,8 +226,8 @@ void run_coverage_look(struct run_coverage *coverage, pid_t command)
 	if (!coverage->ended)
 		return;
 	log_error("the command is ended, as --strict asks for");
-	/* Stops the processes first, because stopped processes do not fork. Then kills them from the leaves up, because
-	   the children of a dead process would not be found. */
+	/* Stops the processes first, because stopped processes do not fork. Then kills children before their parents,
+	   because the children of a dead process are not found. */
 	tree_walk(coverage, command, process_stop, NULL, 0);
 	tree_walk(coverage, command, NULL, process_end, 0);
 }

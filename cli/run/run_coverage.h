@@ -1,16 +1,18 @@
 /*
- * run_coverage: finds memory of the command's processes that farpage cannot send away.
+ * run_coverage: finds memory of the command's processes that the pager cannot send to donors.
  *
- * Theory of operation. Twice a second run_coverage_look() reads how much memory without a file each process has
- * (RssAnon and RssShmem of proc_pid_status(5)). It subtracts the pager's count. The rest is outside farpage's reach:
+ * Theory of operation. Twice a second run_coverage_look() reads how much memory each process has that is not from a
+ * file (RssAnon and RssShmem of proc_pid_status(5)). It subtracts the memory that the process's pager counts. The
+ * difference is memory outside farpage's reach:
  * - shared memory;
  * - a heap that grows by brk;
  * - mappings made by the program's own system calls;
  * - all memory of a process without farpage's library.
  *
- * In these fields each forked process counts shared pages in full. So before a process is reported, its smaps is read
- * mapping by mapping. In smaps, far memory has userfaultfd's flag "um", and shared pages count in part. If a process
- * has more memory outside than its budget, it is reported once. The line names the largest kind of this memory.
+ * This difference may be too large, because RssAnon counts pages that a process shares with a forked process in full
+ * for both of them. So if the difference exceeds the budget, the process's smaps is read mapping by mapping. There a
+ * page shared by two processes counts as half a page, and far memory has userfaultfd's flag "um". If the sum exceeds
+ * the budget as well, one line reports the process, and names the largest kind of this memory.
  *
  * The processes are the command and its descendants according to the kernel's lists of children. Processes whose
  * parents have ended are not found.
@@ -31,7 +33,7 @@ struct run_coverage {
 	const struct report *report;
 	uint64_t local_bytes;   /* the budget of each process */
 	bool strict;            /* a process that exceeds the budget ends the command */
-	uint64_t outside_bytes; /* the largest amount seen outside in one process */
+	uint64_t outside_bytes; /* the most memory outside farpage's reach that was found in one process */
 	bool ended;             /* the command was killed because of `strict` */
 	unsigned told_count;
 	pid_t told[16];

@@ -15,8 +15,8 @@
 #include <sys/swap.h>
 #include <unistd.h>
 
-/* The largest device without --far. The kernel keeps about 1 MiB of bookkeeping for each GiB of swap space, used or
-   not. */
+/* The largest device without --far. It is limited because the kernel needs about 1 MiB for each GiB of swap space,
+   even if the space is not used. */
 #define DEVICE_MAX (UINT64_C(64) << 30)
 #define SECTORS_PAGE 8
 
@@ -43,7 +43,7 @@ static void copy_lines(int from)
 			break;
 }
 
-/* Makes the swap space. The daemon of the device writes lines while it starts. Shows them only if it fails. Returns 0
+/* Makes the swap space. Shows the lines that the device's daemon writes while it starts only if it fails. Returns 0
    or -errno. */
 static int attach(const struct settings *settings, char ret_path[FRONTEND_PATH_MAX])
 {
@@ -80,7 +80,8 @@ int run_device_make(const struct run_options *options, const struct run_donors *
 	if (!options->far && settings.size > DEVICE_MAX)
 		settings.size = DEVICE_MAX;
 	settings.size -= settings.size % STORE_PAGE;
-	/* Other clients may lease slabs meanwhile, and the user did not request this size. */
+	/* Without --far the size is the donors' free memory, and must not be refused if other clients lease some of
+	   it meanwhile. */
 	settings.overcommit = !options->far;
 	if (options->timeout_ms)
 		settings.timeout_ms = options->timeout_ms;
@@ -104,7 +105,7 @@ static bool is_for_a_run(const char *name)
 	return sscanf(name, RUN_DEVICE_NAME "%n", &pid, &number, &end) == 2 && end && !name[end];
 }
 
-/* Returns the request of the run that the device does not meet, or NULL if it meets all. */
+/* Returns the first option of the run that the device does not satisfy, or NULL if it satisfies all. */
 static const char *lacking(const struct run_options *options, const struct settings *kept, const struct swap_area *area)
 {
 	if (options->encrypt && !kept->encrypt)
@@ -182,7 +183,7 @@ uint64_t run_device_room(struct run_device *device, uint64_t swapped)
 struct run_transfers run_device_moved(const struct run_device *device)
 {
 	struct run_transfers now = read_transfers(device->path);
-	/* Another device may have the path by now. */
+	/* If the counts are smaller than before, another device has this path now. */
 	if (device->is_gone || now.in < device->before.in || now.out < device->before.out)
 		return (struct run_transfers){0};
 	return (struct run_transfers){now.in - device->before.in, now.out - device->before.out};

@@ -1,12 +1,13 @@
 /*
- * run_device: the swap space of a `farpage run --engine swap`. It is made for the run, or `farpage swap on` has made
- * it.
+ * run_device: the swap space of a `farpage run --engine swap`: a device made for the run, or with --swap a device of
+ * `farpage swap on`.
  *
- * Theory of operation. A device made for the run has the highest priority, so that the kernel uses it before other swap
- * space. Its name shows that it belongs to a run, and no other run takes it.
+ * Theory of operation. A device made for the run has the highest priority, so that the kernel uses it before other
+ * swap space. Its name shows that it belongs to a run, and other runs do not use it.
  *
- * A device of `farpage swap on` is used as it is, and other programs may use it too. So run_device_find() compares the
- * requests of the run (encryption, replicas, a backup, room) with the device, and refuses a device that offers less.
+ * A device of `farpage swap on` has properties of its own, which the run cannot change. So run_device_find() compares
+ * them with the options of the run (encryption, replicas, backup, size), and refuses a device that offers less. Other
+ * programs may use this device, too.
  *
  * Threads: one.
  */
@@ -21,7 +22,7 @@
 
 #define RUN_DEVICE_NAME "run-%d-%08x" /* a process's number and a random number: the name of a device made for a run */
 
-/* Pages that a device has moved, for all its users. */
+/* Pages read from and written to a device, for all its users. */
 struct run_transfers {
 	uint64_t in, out;
 };
@@ -34,17 +35,17 @@ struct run_device {
 	struct run_transfers before;
 };
 
-/* Makes the device @name and swaps to it. Returns 0. After an error, logs lines and returns -errno, and there is no
-   device. */
+/* Makes the device @name and swaps to it. Returns 0, or -errno after logged lines. After an error no device remains. */
 int run_device_make(const struct run_options *options, const struct run_donors *donors, const char *name,
 		    struct run_device *ret_device);
 /* Finds the swap space options->swap. Returns 0, or -errno after one logged line if it does not exist, does not
    answer, or lacks something that @options request. */
 int run_device_find(const struct run_options *options, struct run_device *ret_device);
 
-/* Returns the bytes of swap space for a run that has @swapped bytes in it. Logs one line when the device has gone. */
+/* Returns the size of the swap space that the run can use, in bytes. @swapped is the size of the run's swapped pages.
+   Logs one line when the device is no longer swap space. */
 uint64_t run_device_room(struct run_device *device, uint64_t swapped);
-/* Returns the pages moved since the device was made or found, or 0 if the device has gone. */
+/* Returns the pages read and written since the device was made or found, or 0 if it is no longer swap space. */
 struct run_transfers run_device_moved(const struct run_device *device);
 
 #endif

@@ -20,17 +20,16 @@
 #define V1_ROOT CONTROL_GROUP_ROOT "/memory"
 #define TEXT_SIZE 8192
 #define PAUSE_NS 5000000
-#define KILL_TRIES 2000   /* tries for ten seconds, because a process may wait for a device that does not answer */
-#define REMOVE_TRIES 1000 /* tries for five seconds */
-/* Version 2: the group is slowed down when 1/HIGH_PART of its budget is left. */
+#define KILL_TRIES 2000   /* ten seconds, because a process may wait for a device that does not answer */
+#define REMOVE_TRIES 1000 /* five seconds */
+/* Version 2: memory.high is 1/HIGH_PART of the budget below the limit. */
 #define HIGH_PART 16
 /* Version 1: the kernel allows some pages beyond the limit (240 KiB beyond 16 MiB were seen). So 1/BEYOND_PART of the
    budget, at most BEYOND_MAX, is reserved for such pages. */
 #define BEYOND_PART 32
 #define BEYOND_MAX (UINT64_C(8) << 20)
 #define SWAPPINESS 60
-/* Version 1: the killer is switched on after this number of failed tries, if less than a second passes between two
-   tries. */
+/* Version 1: the killer is enabled after this number of tries in vain, with less than a second between two tries. */
 #define STARVED_MAX 50
 #define CALM_LOOKS (1000 / RUN_GROUP_LOOK_MS)
 #define PAGE 4096
@@ -89,8 +88,8 @@ static bool is_real_root(const char *folder)
 	return file_path(folder, "cgroup.type", path) == 0 && access(path, F_OK) < 0;
 }
 
-/* Version 2: finds the nearest group in which a child group can have a limit, from this process's group upwards.
-   Returns false if there is none. */
+/* Version 2: finds the nearest group, from this process's group upwards, whose children can have limits. Returns
+   false if there is none. */
 static bool place_v2(char ret_folder[PATH_MAX])
 {
 	char path[PATH_MAX], text[TEXT_SIZE];
@@ -113,14 +112,15 @@ static bool place_v1(char ret_folder[PATH_MAX])
 	char path[PATH_MAX];
 	if (access(V1_ROOT "/cgroup.procs", F_OK) < 0 || !control_group_own_path("/proc", CONTROL_GROUP_V1, path))
 		return false;
-	/* In a container the path may be that on the host. Then the root's files are those of this process's group. */
+	/* In a container the path may be that of the host, and does not exist here. Then the root folder is this
+	   process's group. */
 	if (snprintf(ret_folder, PATH_MAX, "%s%s", V1_ROOT, path) >= PATH_MAX || access(ret_folder, F_OK) < 0)
 		snprintf(ret_folder, PATH_MAX, "%s", V1_ROOT);
 	return is_writable(ret_folder);
 }
 
-/* Version 2: returns true if the kernel swaps a group below @folder at all. In version 1 each group has its own
-   swappiness. */
+/* Version 2: returns true if the kernel swaps groups below @folder at all. In version 1 each group has its own
+   swappiness, which is set below. */
 static bool swaps_below(const char *folder)
 {
 	char path[PATH_MAX], text[TEXT_SIZE];
@@ -166,7 +166,7 @@ static int limit_v2(const struct run_group *group, uint64_t local)
 {
 	char path[PATH_MAX];
 	int status = file_path(group->folder, "memory.max", path);
-	/* The root does not pass its memory controller on yet. */
+	/* The root does not enable the memory controller for its children yet. */
 	if (!status && access(path, F_OK) < 0)
 		file_write(CONTROL_GROUP_ROOT, "cgroup.subtree_control", "+memory");
 	if (!status)
@@ -174,7 +174,7 @@ static int limit_v2(const struct run_group *group, uint64_t local)
 	return status ? status : number_write(group->folder, "memory.max", local);
 }
 
-/* Makes the kernel write to the eventfd @event when the event of @file occurs. @argument completes the request. */
+/* Makes the kernel signal the eventfd @event when the event of @file occurs. @argument says more about the event. */
 static void event_want(const struct run_group *group, int event, const char *file, const char *argument)
 {
 	char path[PATH_MAX], text[64];
@@ -186,8 +186,8 @@ static void event_want(const struct run_group *group, int event, const char *fil
 	close(control);
 }
 
-/* Returns an eventfd, or -1. The kernel writes to it when a task begins to sleep for want of memory. It also writes
-   to it when it scans many pages and evicts almost none. */
+/* Returns an eventfd, or -1. The kernel signals it when a task begins to sleep for lack of memory, and when it scans
+   many pages but evicts almost none. */
 static int event_open(const struct run_group *group)
 {
 	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -198,7 +198,7 @@ static int event_open(const struct run_group *group)
 	return event;
 }
 
-/* Sets if the kernel kills a task when there is no memory. If not, tasks that find no memory sleep. */
+/* Enables or disables the OOM killer of the group. While it is disabled, tasks that find no memory sleep. */
 static void killer_set(struct run_group *group, bool kills)
 {
 	group->kills = kills;
@@ -250,22 +250,22 @@ static void use_read(const struct run_group *group, struct run_group_use *use)
 		use->swapped_peak = memory.swapped;
 }
 
-/* Returns true if a task sleeps for want of memory. */
+/* Returns true if a task sleeps for lack of memory. */
 static bool is_starving(const struct run_group *group)
 {
 	return !group->kills && number_read(group->folder, "memory.oom_control", "under_oom ", 0);
 }
 
-/* Wakes tasks that sleep for want of memory, by raising the limit for a moment. Each raise is larger than the last,
-   because the kernel may not take back the last raise at once. */
+/* Wakes tasks that sleep for lack of memory, by raising the limit for a moment. Each time it is raised higher,
+   because the kernel may not have returned to the limit after the last time. */
 static void wake(const struct run_group *group)
 {
 	number_write(group->folder, "memory.limit_in_bytes", group->limit + (1 + group->starved) * PAGE);
 	number_write(group->folder, "memory.limit_in_bytes", group->limit);
 }
 
-/* Version 1: counts the looks with sleeping tasks, and wakes the tasks or switches the killer on. @full means that swap
-   space is nearly full. */
+/* Version 1: if tasks sleep for lack of memory, wakes them, or enables the killer after too many tries. @full means
+   that swap space is nearly full, so that waking cannot help. */
 static void relieve(struct run_group *group, bool full)
 {
 	bool starving = is_starving(group);
@@ -292,7 +292,7 @@ bool run_group_wait(const struct run_group *group, int fd, int timeout_ms, struc
 		if (read(group->event, &times, sizeof times) != (ssize_t)sizeof times)
 			continue;
 		use_read(group, use);
-		/* If a try does not help, the next look tries again. */
+		/* If this does not help, the next run_group_look() tries again. */
 		if (group->calm && is_starving(group))
 			wake(group);
 	}
@@ -303,7 +303,7 @@ void run_group_sum(const struct run_group *group, struct run_group_use *use)
 {
 	bool v2 = group->version == CONTROL_GROUP_V2;
 	uint64_t peak = number_read(group->folder, v2 ? "memory.peak" : "memory.max_usage_in_bytes", "", 0);
-	uint64_t swapped = v2 ? number_read(group->folder, "memory.swap.peak", "", 0) : 0; /* from Linux 6.5 on */
+	uint64_t swapped = v2 ? number_read(group->folder, "memory.swap.peak", "", 0) : 0; /* since Linux 6.5 */
 	use_read(group, use);
 	if (peak > use->peak_bytes)
 		use->peak_bytes = peak;
@@ -311,11 +311,12 @@ void run_group_sum(const struct run_group *group, struct run_group_use *use)
 		use->swapped_peak = swapped;
 	use->killed = number_read(group->folder, v2 ? "memory.events" : "memory.oom_control",
 				  v2 ? "\noom_kill " : "oom_kill ", 0);
-	/* The kernel may not count pressure (psi=0). */
+	/* UINT64_MAX if the kernel does not count pressure (psi=0). */
 	use->stalled_us = v2 ? number_read(group->folder, "memory.pressure", "total=", UINT64_MAX) : UINT64_MAX;
 }
 
-/* Returns true if all threads of a process have ended. The process stays listed until it is waited for. */
+/* Returns true if all threads of a process have ended. Such a process is in the group's list until its parent waits
+   for it. */
 static bool has_ended(pid_t pid)
 {
 	char path[64], text[512], state;
@@ -351,8 +352,8 @@ static unsigned for_each_here(const char *folder, void (*act)(pid_t pid))
 	return count;
 }
 
-/* Does the same as for_each_here() for the group and the groups below it, which the command may have made. With
-   @removing, also removes the groups below, the lowest first. */
+/* Calls for_each_here() for the group and the groups below it, which the command may have made. With @removing, also
+   removes the groups below it, the lowest first. */
 static unsigned for_each(const char *folder, void (*act)(pid_t pid), bool removing)
 {
 	char path[PATH_MAX];

@@ -2,21 +2,25 @@
  * run_group: the control group of one `farpage run --engine swap`. It limits the memory of all processes of the command
  * together.
  *
- * Theory of operation. The group is made below the nearest group of this process that can have child groups with
- * limits. So the limits of a slice or a container still apply. In version 2 the parent is a group that passes its
- * memory controller on to its children, or the root. In version 1 the parent is this process's own group.
+ * Theory of operation. The group is made below a group that this process is in, so that the limits of a slice or a
+ * container still apply. In version 1 of control groups the parent is this process's own group. In version 2 it is
+ * the nearest group, from this process's group upwards, whose children can have limits: a group that enables the
+ * memory controller for its children, or the root.
  *
- * The kernel may find no page to evict although swap space is free, and then it would kill a process (seen with Linux
- * 6.18). The kernel decides by counts that are updated late. If all pages have just moved to the active list, the
- * kernel believes that the inactive list is still long, and evicts nothing.
- * - In version 2 the kernel slows the group's tasks when they use more than memory.high, which is a little below the
- *   limit. Meanwhile the kernel updates its counts.
- * - Version 1 cannot slow a group down. The kernel's OOM killer is switched off for it, and a task that finds no memory
- *   sleeps. In a system call such a task fails instead of sleeping, so this should be rare.
+ * The kernel may kill a process of the group although swap space is free (seen with Linux 6.18). It evicts pages of
+ * the inactive list, and uses counts that are updated late. If all pages have just moved to the active list, the
+ * kernel still believes that the inactive list is long, finds no page there, and runs out of memory. The two versions
+ * need different remedies:
+ * - Version 2: memory.high is set a little below the limit. When the group exceeds it, the kernel slows the group's
+ *   tasks, and has time to update its counts.
+ * - Version 1 cannot slow a group. So the kernel's OOM killer is disabled for the group, and a task that finds no
+ *   memory sleeps until it is woken. If such a task is in a system call, the call fails instead, so this should be
+ *   rare.
  *
- * In version 1 run_group_look() reads memory.stat, which updates the counts. Then it lets the sleeping tasks try again.
- * When the kernel begins to find no memory, an event wakes run_group_wait(), which helps at once. The killer is
- * switched on when swap space is nearly full, or when many tries did not help.
+ * In version 1 run_group_look() reads memory.stat, which makes the kernel update its counts, and then wakes the
+ * sleeping tasks, so that they try again. When a task begins to sleep, the kernel signals an event, so that
+ * run_group_wait() can do both at once. The killer is enabled when swap space is nearly full, or when many tries have
+ * failed, because the group is then really out of memory.
  *
  * Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, sections 10 and 11.
  *
@@ -39,33 +43,33 @@ struct run_group {
 	char folder[PATH_MAX];
 	uint64_t limit;   /* bytes; this field and all below are for version 1 only */
 	int event;        /* an eventfd that signals that the kernel finds no memory, or -1 */
-	unsigned starved; /* number of looks that found a task asleep for want of memory */
-	unsigned calm;    /* number of looks since a task last slept for want of memory */
-	bool kills;       /* the kernel's killer is switched on */
+	unsigned starved; /* number of looks that found a task asleep for lack of memory */
+	unsigned calm;    /* number of looks since a task last slept for lack of memory */
+	bool kills;       /* the kernel's OOM killer is enabled */
 };
 
-/* The memory, swap space and waiting time of a group from its creation to the last look. */
+/* The memory, swap space and waiting time of a group, from its creation to the last run_group_look(). */
 struct run_group_use {
 	uint64_t bytes;        /* memory at the last look */
 	uint64_t swapped;      /* bytes in swap space at the last look */
 	uint64_t peak_bytes;   /* the most memory that was seen, or the kernel's own peak */
 	uint64_t swapped_peak; /* highest number of bytes in swap space that was seen */
 	uint64_t stalled_us;   /* time in which some task waited for memory, or UINT64_MAX if not counted */
-	uint64_t killed;       /* processes that the kernel killed for want of memory */
+	uint64_t killed;       /* processes that the kernel killed for lack of memory */
 };
 
-/* Chooses where the group @name will be. Makes nothing. Returns 0, or -errno. In that case @ret_why says what is
-   missing. */
+/* Chooses the folder of the group @name, and does not make it. Returns 0, or -errno with the missing requirement in
+   @ret_why. */
 int run_group_place(const char *name, struct run_group *ret_group, char ret_why[RUN_GROUP_WHY_MAX]);
-/* Makes the group, with @local bytes for all its processes together. Returns 0, or -errno after one logged line;
-   then there is no group. */
+/* Makes the group, with a limit of @local bytes for all its processes together. Returns 0, or -errno after one logged
+   line. After an error no group remains. */
 int run_group_make(struct run_group *group, uint64_t local);
-/* Waits until @fd is readable or @timeout_ms have passed (-1: no limit). Meanwhile it wakes tasks when the kernel
-   finds no memory. Returns true if @fd is readable. */
+/* Waits until @fd is readable or @timeout_ms have passed (-1 for no limit). Meanwhile, in version 1, wakes tasks that
+   sleep for lack of memory. Returns true if @fd is readable. */
 bool run_group_wait(const struct run_group *group, int fd, int timeout_ms, struct run_group_use *use);
 /* Moves the calling process into the group. May be called in a child after fork(2). Returns 0 or -errno. */
 int run_group_enter(const struct run_group *group);
-/* Updates @use, and in version 1 lets tasks that found no memory try again. @far is the swap space for the group in
+/* Updates @use, and in version 1 wakes tasks that sleep for lack of memory. @far is the swap space for the group in
    bytes. Version 1 needs this call every RUN_GROUP_LOOK_MS. */
 void run_group_look(struct run_group *group, uint64_t far, struct run_group_use *use);
 /* Adds the totals that the kernel keeps to @use: peaks of memory and swap, killed tasks, and stalls. */

@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 #define PAUSE_NS 20000000
-/* Within READY_NS, a daemon that starts is ready, or has noticed that nobody waits for it. */
+/* Within this time a starting daemon is ready, or has noticed that the program that started it has ended. */
 #define READY_NS UINT64_C(60000000000)
 #define UNUSED_NS UINT64_C(10000000000)
 
-/* Waits while the device is being made. Its daemon removes it if the process that started the daemon has gone.
-   Returns false if there is no device. */
+/* Waits while the device is being made. Its daemon removes the device if the process that started the daemon has
+   ended. Returns false if there is no device. */
 static bool await_device(const char *name)
 {
 	static char reply[CONTROL_REPLY_MAX];

@@ -1,15 +1,15 @@
 /*
- * run_guard: a process that removes everything that `farpage run --engine swap` has made, however the run ends.
+ * run_guard: a process that removes everything that `farpage run --engine swap` has made, even if the run is killed.
  *
- * Theory of operation. `farpage run` may be killed at any time. A control group, swap space and a device would remain.
- * So a second process is forked before any of them is made. It waits at a pipe whose other end only `farpage run` has.
- * `farpage run` closes that end on purpose, or by ending. Then the guard kills the processes that are left in the
- * group, and removes the group, the swap space and the device, if they exist. `farpage run` does that itself only if
- * its guard was killed.
+ * Theory of operation. `farpage run` makes a control group, swap space and a device. If it were killed, they would
+ * remain. So before it makes them, it forks a second process, the guard. The guard waits at a pipe whose other end
+ * only `farpage run` has. When `farpage run` closes this end, or is killed, the guard kills the processes that are
+ * left in the group. Then it removes the group, the swap space and the device, if they exist. If the guard itself was
+ * killed, `farpage run` does this work.
  *
- * The guard has a session of its own, so signals of a terminal do not reach it. If both processes are killed, for
- * example by the end of a container or service, the swap space remains. `farpage swap list` shows it, and `farpage swap
- * off` removes it.
+ * The guard has a session of its own, so a terminal's signals do not reach it. If both processes are killed, for
+ * example at the end of a container or service, the swap space remains. The user can then find it with `farpage swap
+ * list`, and remove it with `farpage swap off`.
  *
  * Threads: one in each process.
  */
@@ -24,14 +24,14 @@ struct run_guard {
 	const struct run_group *group;
 	const char *name; /* the device to remove, or NULL for none */
 	pid_t pid;
-	int pipe; /* closing it makes the guard work */
+	int pipe; /* when it is closed, the guard begins its work */
 };
 
 /* Starts the guard of @group and of the device @name (NULL for no device). Neither needs to exist yet. Both
    arguments must outlive the guard. Returns 0, or -errno after one logged line. */
 int run_guard_start(const struct run_group *group, const char *name, struct run_guard *ret_guard);
-/* Makes the guard do its work and waits for its end. Returns 0. If something could not be removed, logs a line that
-   names it and returns -EBUSY. */
+/* Makes the guard begin its work, and waits for its end. Returns 0, or -EBUSY after a logged line that names what
+   could not be removed. */
 int run_guard_end(struct run_guard *guard);
 
 #endif

@@ -24,7 +24,7 @@ static void command_text(char **argv, char *ret_text, size_t size)
 	size_t used = 0;
 	for (unsigned i = 0; argv[i] && used < size; i++)
 		used += (size_t)snprintf(ret_text + used, size - used, "%s%s", i ? " " : "", argv[i]);
-	/* Replaces control characters, because the text is printed on other users' terminals. */
+	/* Replaces control characters, because other users print this text on their terminals. */
 	for (char *at = ret_text; *at; at++)
 		if (*at < ' ' || *at > '~')
 			*at = '?';
@@ -42,7 +42,7 @@ struct run_live *run_live_open(const char *engine, uint64_t local, char **argv)
 		close(fd);
 		return NULL;
 	}
-	/* The descriptor stays open, because other processes find the memory by it. */
+	/* The descriptor stays open, because other processes find the memory by its name in /proc. */
 	live->started_ns = live->updated_ns = clock_now();
 	live->local_bytes = local;
 	snprintf(live->engine, sizeof live->engine, "%s", engine);
@@ -70,7 +70,7 @@ void run_live_end(struct run_live *live)
 
 /* --- In other processes ----------------------------------------------------------------------------------------- */
 
-/* Reads the figures between two changes. Returns false for a run that was stopped in the middle of a change. */
+/* Reads the figures at a moment when no change is in progress. Returns false if the run was stopped during a change. */
 static bool read_whole(int fd, struct run_live *ret_live)
 {
 	struct run_live before;

@@ -1,9 +1,9 @@
 /*
  * run_live: the current figures of a `farpage run`, for `farpage status`.
  *
- * Theory of operation. The run keeps a struct run_live in a memfd (memfd_create(2)) and updates it twice a second.
- * Other processes find it by its name below /proc/PID/fd, if they may read that. No file is left behind, however the
- * run ends.
+ * Theory of operation. The run has a struct run_live in a memfd (memfd_create(2)), and updates it twice a second.
+ * Another process finds the memfd by its name in /proc/PID/fd, if it may read this folder. When the run ends or is
+ * killed, the kernel frees the memfd, so no file remains.
  *
  * Threads: one. Source: proc_pid_fd(5).
  */
@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 #define RUN_LIVE_MAGIC UINT64_C(0x315645564c504146)
-#define RUN_LIVE_MS 400 /* a little less than the time between two looks of the pager's engine */
+#define RUN_LIVE_MS 400 /* a little less than RUN_COVERAGE_LOOK_MS, the time between two calls */
 #define RUN_LIVE_UNKNOWN UINT64_MAX
 
 /* Totals of all processes of the command since the start. Units are bytes, and nanoseconds of clock_now(). */
@@ -27,13 +27,13 @@ struct run_live {
 	uint64_t started_ns, updated_ns;
 	uint64_t local_bytes;
 	uint64_t resident_bytes, far_bytes;
-	uint64_t outside_bytes; /* the most that one process has outside farpage's reach */
+	uint64_t outside_bytes; /* the most memory that one process has outside farpage's reach */
 	uint64_t faults;        /* faults that waited for a donor; with swap: pages read from the device */
 	uint64_t waiting_ns;    /* time that threads waited for far memory, or RUN_LIVE_UNKNOWN */
 };
 
-/* Makes the figures of a run, with @local bytes as the budget of the command @argv. Returns NULL on failure. The run
-   then continues without figures. */
+/* Makes the figures of a run, with @local bytes as the budget of the command @argv. Returns NULL on failure; the run
+   can continue without figures. */
 struct run_live *run_live_open(const char *engine, uint64_t local, char **argv);
 /* Returns true if the figures are due for an update. Takes NULL. */
 bool run_live_is_due(const struct run_live *live);

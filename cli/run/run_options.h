@@ -1,8 +1,8 @@
 /*
  * run_options: the options of `farpage run`, and its engines. An engine is a way to put far memory under a command.
  *
- * An engine has two functions: one checks whether it can run a program here, the other runs the program. A check makes
- * nothing, except that run_swap_check() may load the kernel's ublk driver.
+ * An engine has two functions: one checks whether the engine can run a program on this machine, the other runs the
+ * program. A check changes nothing, except that run_swap_check() may load the kernel's ublk driver.
  *
  * Threads: the command's only thread.
  */
@@ -28,14 +28,14 @@ struct run_options {
 
 #define RUN_SWAP_LEAST (UINT64_C(4) << 20) /* the smallest --local */
 
-/* Return 0 if the engine can be used here, or -errno. In that case @ret_why says what the engine lacks. For
-   run_pager_check(), -ENOEXEC means that the pager does not suit the program at @path, and an enum run_status that the
-   program cannot run at all. */
+/* Return 0 if the engine can be used here, or -errno with the missing requirement in @ret_why. run_pager_check() also
+   checks the program at @path. It returns -ENOEXEC if the pager cannot run this program, and an enum run_status if
+   the program cannot run at all. */
 int run_pager_check(const struct run_options *options, const char *path, char ret_why[RUN_WHY_MAX]);
 int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX]);
 
-/* Run the program at @path and report. @donors is unused with options->swap. Return 0 and the program's wait status,
-   or an enum run_status after one logged line. */
+/* Run the program at @path, and print the summary at its end. @donors is not used if options->swap is set. Return 0
+   and the program's wait status, or an enum run_status after one logged line. */
 int run_pager(const struct run_options *options, const struct run_donors *donors, const char *path, char **argv,
 	      int *ret_wait_status);
 int run_swap(const struct run_options *options, const struct run_donors *donors, const char *path, char **argv,

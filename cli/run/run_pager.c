@@ -1,9 +1,9 @@
 /*
  * run_pager: the engine of `farpage run` that loads libfarpage-preload.so into the command.
  *
- * Theory of operation. The loader loads the library before all other libraries of the command. The library reads its
- * options from the environment (pager/preload/settings.h), and counts into a report that this process keeps. Children
- * of the command inherit both.
+ * Theory of operation. LD_PRELOAD makes the loader load this library before all other libraries of the command. The
+ * library reads its options from the environment (pager/preload/settings.h). Its pager counts in a report of this
+ * process (run_report.h). Children of the command inherit the environment, and so use the same library and report.
  *
  * Threads: one.
  */
@@ -30,8 +30,8 @@
 #include <unistd.h>
 
 #define WINDOW_MIN (UINT64_C(16) << 30)
-/* A window of this number of slabs costs little bookkeeping. It leaves room for address ranges that programs reserve
-   and never use. */
+/* A window of this number of slabs has room for address ranges that programs reserve and never use, and its
+   bookkeeping is small. */
 #define WINDOW_SLABS 2048
 #define WINDOW_MAX (UINT64_C(1) << 40)
 #define TEXT_MAX (CONFIG_LIST_MAX * 300)
@@ -43,8 +43,8 @@ struct pager_run {
 	struct run_live *live; /* NULL if there is none */
 };
 
-/* Returns the right or kernel feature that userfaultfd needs and this process lacks, or NULL if it lacks none.
-   Faults of the kernel itself, in system calls on far memory, must be handled too. */
+/* Returns the right or kernel feature that userfaultfd needs and that is missing here, or NULL if none is. It must
+   also handle faults in system calls on far memory, which needs more rights. */
 static const char *userfaultfd_lacks(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
@@ -226,7 +226,7 @@ static bool wait_for(void *engine, int fd, bool for_rest)
 	return run_watch_wait(&run->watch, fd, for_rest);
 }
 
-/* Reports at the end. Returns false if --strict makes the run count as failed. */
+/* Prints the summary at the end. Returns false if the run has failed by the rules of --strict. */
 static bool report_end(const struct run_options *options, const struct pager_run *run, uint64_t started_ns)
 {
 	struct rusage usage;

@@ -13,10 +13,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define INTERPRETERS_MAX 4 /* nested scripts; the kernel allows as many */
+#define INTERPRETERS_MAX 4 /* the depth of scripts that run scripts; as in the kernel */
 #define SEGMENTS_MAX 128
 #define SECTIONS_MAX 256
-#define TABLE_MAX ((size_t)64 << 20) /* bytes of symbols or of their names; larger tables are not searched */
+#define TABLE_MAX ((size_t)64 << 20) /* bytes; larger tables of symbols or of names are not searched */
 #define HEAD_BYTES 256               /* the kernel reads no more of a #! line */
 
 /* Facts from the program's file. */
@@ -25,7 +25,7 @@ struct elf_program {
 	char loader[PATH_MAX]; /* PT_INTERP; empty if statically linked */
 };
 
-/* The place for the reason why a file cannot be run, or cannot have far memory. */
+/* Where to write the reason why a file cannot be run, or cannot have far memory. */
 struct refusal {
 	const char *label; /* the file's name in messages */
 	char *text;
@@ -72,7 +72,8 @@ static int read_elf(int fd, struct elf_program *elf)
 	return read_segments(fd, elf);
 }
 
-/* Returns the bytes of a section followed by a zero, which the caller frees. Returns NULL if they cannot be read. */
+/* Returns the bytes of a section, and a zero byte after them. The caller frees them. Returns NULL if they cannot be
+   read. */
 static char *read_section(int fd, const ElfW(Shdr) * section)
 {
 	char *bytes = section->sh_size < TABLE_MAX ? calloc(1, section->sh_size + 1) : NULL;
@@ -95,7 +96,8 @@ static bool symbols_define(int fd, const ElfW(Shdr) * symbols, const ElfW(Shdr) 
 	return found;
 }
 
-/* Returns true if the program defines a function @name itself. Its libraries then use this function, too. */
+/* Returns true if the program itself defines a function @name. Its libraries then call this function in place of the
+   preload library's. */
 static bool defines(int fd, const struct elf_program *elf, const char *name)
 {
 	unsigned count = elf->header.e_shnum;
@@ -111,8 +113,8 @@ static bool defines(int fd, const struct elf_program *elf, const char *name)
 	return found;
 }
 
-/* Compares the ELF file with this process's own program, which can run here and uses the same C library as the preload
-   library. */
+/* Compares the ELF file with this process's own program, because that one can run here and uses the preload library's
+   C library. */
 static int check_elf(int fd, const struct refusal *refusal)
 {
 	struct elf_program elf, own;
@@ -132,7 +134,8 @@ static int check_elf(int fd, const struct refusal *refusal)
 			      "it is statically linked, and the pager needs a dynamically linked program");
 	if (strcmp(elf.loader, own.loader) != 0)
 		return refuse(refusal, -ENOEXEC, "it uses another C library than the pager");
-	/* Mappings of such a program bypass the preload library, for example with tcmalloc linked statically. */
+	/* The preload library would not see the mappings of such a program, for example of one with tcmalloc linked
+	   statically. */
 	if (defines(fd, &elf, "mmap") || defines(fd, &elf, "munmap"))
 		return refuse(refusal, -ENOEXEC,
 			      "it brings an mmap or munmap of its own, which the pager does not see");
@@ -180,7 +183,7 @@ static int check_file(const char *path, const struct refusal *refusal, char ret_
 	if (!result) {
 		ssize_t got = pread(fd, head, HEAD_BYTES, 0);
 		head[got > 0 ? got : 0] = 0;
-		/* exec(2) applies the privileges of programs, not of scripts. */
+		/* exec(2) ignores the privileges of a script, but not those of a program. */
 		if (!read_interpreter(head, ret_interpreter))
 			result = check_privileges(fd, refusal, &status);
 		if (!result && !*ret_interpreter)

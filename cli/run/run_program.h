@@ -1,10 +1,11 @@
 /*
- * run_program: finds the program of a command, and checks whether the pager can be put under it.
+ * run_program: finds the program of a command, and checks whether the pager can run it.
  *
- * The loader must accept libfarpage-preload.so (LD_PRELOAD). So the program must meet these conditions:
+ * The pager is loaded into the program as libfarpage-preload.so, by LD_PRELOAD. So the program must meet these
+ * conditions:
  * - It is a dynamically linked ELF program for this machine and this C library.
- * - exec(2) does not raise its privileges, because then the loader ignores the environment.
- * - It has no mmap or munmap of its own, because the library must see all mappings.
+ * - exec(2) does not raise its privileges. Otherwise the loader ignores LD_PRELOAD.
+ * - It has no mmap or munmap of its own. Otherwise the library does not see all mappings.
  *
  * For a script, its interpreter must meet these conditions.
  */
@@ -24,8 +25,8 @@ enum run_status {
 /* Finds @name as execvp(3) does. Returns 0, or an enum run_status after one logged line with the reason. */
 int run_program_find(const char *name, char ret_path[PATH_MAX]);
 
-/* Checks whether the pager can be put under the program at @path. Logs nothing. Returns 0, -ENOEXEC if the program
-   can run but not with the pager, or an enum run_status if it cannot run at all. Except for 0, @ret_why has the path
+/* Checks whether the pager can run the program at @path. Logs nothing. Returns 0, -ENOEXEC if the program can run but
+   not with the pager, or an enum run_status if it cannot run at all. If the result is not 0, @ret_why has the path
    and the reason. */
 int run_program_check(const char *path, char ret_why[RUN_WHY_MAX]);
 

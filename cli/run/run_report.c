@@ -1,4 +1,4 @@
-/* run_report: see run_report.h. Threads: one. Other processes may still be counting. */
+/* run_report: see run_report.h. Other processes may still be counting while the counts are read. */
 #include "cli/run/run_report.h"
 #include "common/log.h"
 #include "common/size.h"
@@ -43,7 +43,7 @@ void run_report_close(struct run_report *report)
 	report->shared = NULL;
 }
 
-/* Adds the counts of one process. Peaks of far memory are added, too, as if they had occurred at the same time. */
+/* Adds the counts of one process. Peaks of far memory are added as if they had occurred at the same time. */
 static void add(struct farpage_stats *sum, const struct farpage_stats *one)
 {
 	sum->resident_bytes += one->resident_bytes;
@@ -109,7 +109,7 @@ const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_TH
 	return text;
 }
 
-/* Returns the share of its threads' time in which the command waited for far memory, for any number of threads. */
+/* Returns the share of the time of its threads that the command waited for far memory, from 0 to 1. */
 static double waited(const struct run_summary *summary)
 {
 	if (summary->waiting_ns < WAITED_MIN_NS)
@@ -117,7 +117,7 @@ static double waited(const struct run_summary *summary)
 	return (double)summary->waiting_ns / (double)(summary->waiting_ns + summary->computing_ns);
 }
 
-/* Writes the problems of the run, each after a comma. Returns @text. */
+/* Writes the problems of the run into @text, each after a comma. Returns @text. */
 static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX])
 {
 	char outside[SIZE_TEXT_MAX];
@@ -129,7 +129,7 @@ static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX]
 				  size_format(summary->outside_bytes, outside));
 	else if (summary->processes && !summary->stats.far_peak_bytes &&
 		 summary->peak_bytes > summary->local_bytes + summary->stats.resident_peak_bytes)
-		/* run_coverage did not see this process: it lived for less than half a second. */
+		/* run_coverage did not see this process, because it ran for less than half a second. */
 		length = snprintf(text, AMISS_MAX,
 				  ", a process had %s resident (pages of files included), more than --local",
 				  size_format(summary->peak_bytes, outside));
@@ -147,7 +147,7 @@ void run_report_print(const struct run_summary *summary)
 	double wall = (double)summary->wall_ns / 1e9;
 	if (!summary->processes && summary->peak_bytes > summary->local_bytes &&
 	    summary->outside_bytes <= summary->local_bytes) {
-		/* run_coverage looks twice a second, and misses a process that lives for less time. */
+		/* run_coverage checks twice a second, and misses a process that runs for less time. */
 		fprintf(stderr,
 			"farpage: nothing was far, and a process had %s resident (pages of files included), more than "
 			"--local %s; --engine swap reaches memory that the pager does not, wall %.1f s\n",

@@ -1,7 +1,7 @@
 /*
- * run_report: collects the counts of the pagers of one `farpage run`. The pagers count into a file (pager/counters.h)
- * that is in memory and has no name. Processes reach it through this process's /proc/PID/fd. So no file is left behind,
- * however this process ends.
+ * run_report: collects the counts of the pagers of one `farpage run`. The pagers count in a file (pager/counters.h)
+ * that is in memory and has no name. They open it by its path in /proc/PID/fd of this process. The kernel frees it
+ * when it is no longer open, so no file remains even if this process is killed.
  */
 #ifndef CLI_RUN_REPORT_H
 #define CLI_RUN_REPORT_H
@@ -20,24 +20,24 @@ struct run_summary {
 	unsigned processes;         /* processes that started a pager */
 	uint64_t local_bytes, wall_ns;
 	uint64_t peak_bytes;            /* largest resident set of any process, by the kernel's count */
-	uint64_t outside_bytes;         /* the most memory seen outside farpage's reach in any process */
-	uint64_t resident_now, far_now; /* bytes of the processes that live */
+	uint64_t outside_bytes;         /* the most memory that one process had outside farpage's reach */
+	uint64_t resident_now, far_now; /* bytes of the processes that still run */
 	uint64_t waiting_ns;            /* time that threads waited for far memory */
 	uint64_t computing_ns;          /* processor time of the command in user mode */
-	uint64_t wanted_bytes;          /* a --local with which no process would have needed far memory */
+	uint64_t wanted_bytes;          /* the --local with which no process would have needed far memory */
 };
 
-/* Makes the report. @told is the path of the pipe into which each process writes a struct report_pager. Returns 0 or
-   -errno. */
+/* Makes the report. @told is the path of a pipe. Each process that starts a pager writes a struct report_pager into
+   it. Returns 0 or -errno. */
 int run_report_open(const char *told, struct run_report *ret_report);
 void run_report_close(struct run_report *report);
 /* Fills in the fields that come from the pagers' counts. */
 void run_report_sum(const struct run_report *report, struct run_summary *summary);
 /* The size of the text of run_report_thrashed(). */
 #define RUN_THRASHED_MAX 128
-/* Writes a hint if the command waited for far memory for more than half of its time, otherwise an empty text.
-   @waited is this share of its time, from 0 to 1. @wanted is the --local in bytes with which it would not have waited.
-   Returns @text. */
+/* Writes a hint for the user if the command waited for far memory for more than half of its time, otherwise an empty
+   text. @waited is the share of its time, from 0 to 1. @wanted is the --local in bytes with which it would not have
+   waited. Returns @text. */
 const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_THRASHED_MAX]);
 /* Prints the summary as one line on standard error. */
 void run_report_print(const struct run_summary *summary);

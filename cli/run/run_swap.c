@@ -1,14 +1,15 @@
 /*
- * run_swap: the engine of `farpage run` that swaps to donors. It runs the command in a control group with swap space.
+ * run_swap: the engine of `farpage run` that swaps to donors. It runs the command in a control group with a limit,
+ * and gives the kernel swap space in donors' memory.
  *
- * Theory of operation. All memory of all processes in the group counts against one budget. When the budget is used up,
- * the kernel itself swaps to a device in the donors' memory (run_device.h). So any program works, including forks,
- * threads and shared memory. The kernel does not keep other groups from that device. When the whole machine is short of
- * memory, it may swap their pages there too. The guard (run_guard.h) removes the group, and the device if it was made
- * for this run, however this process ends.
+ * Theory of operation. The budget is the group's limit, for all memory of all its processes. When the group reaches
+ * the limit, the kernel swaps pages of the group to a device in donors' memory (run_device.h). So any program works,
+ * including forks, threads and shared memory. When the whole machine is short of memory, the kernel may swap pages of
+ * other groups to this device, too. The guard (run_guard.h) removes the group, and a device that was made for this
+ * run, even if this process is killed.
  *
- * A process of the command that outlives the command still has pages on the device. So this process stays until the
- * last one has ended.
+ * The command may end before processes that it has started. These still have pages on the device, so this process
+ * waits until the last of them has ended.
  *
  * Threads: one.
  */
@@ -32,7 +33,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REST_MS 20 /* time between two looks for processes of the command */
+#define REST_MS 20 /* time between two checks for processes of the command */
 #define TIMEOUT_MIN_MS 100u
 #define TIMEOUT_MAX_MS 600000u
 #define V2_LOOK_MS 100
@@ -152,7 +153,7 @@ static void save(const struct run_options *options, const struct swap_run *run, 
 	    {"stalled_us", run->use.stalled_us},
 	};
 	unsigned count = sizeof figures / sizeof figures[0];
-	/* Version 1 of control groups does not count the time, so the last figure is left out. */
+	/* Version 1 of control groups does not count stalls, so the last figure is omitted. */
 	run_report_write("swap", figures, run->use.stalled_us == UINT64_MAX ? count - 1 : count, options->stats_file);
 }
 
@@ -179,8 +180,8 @@ static int run_command(const struct run_options *options, struct swap_run *run, 
 	return options->strict && run->use.killed ? RUN_FAILED : 0;
 }
 
-/* Checks options that the device's daemon would also refuse, because messages of this check use the names that the user
-   knows. */
+/* Checks options that the device's daemon would also refuse, because these messages name the options of this
+   command. */
 static int check_sizes(const struct run_options *options)
 {
 	char least[SIZE_TEXT_MAX];
@@ -206,8 +207,9 @@ int run_swap(const struct run_options *options, const struct run_donors *donors,
 		return RUN_FAILED;
 	signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the status of every child would be lost */
 	run.quiet = options->quiet;
-	/* Processes in different PID namespaces may have the same number, so a random number is added. The daemon
-	   has a control group named after the device, so this group needs another name. */
+	/* The name has a random number, too, because processes in different PID namespaces may have the same process
+	   number. The group's name differs from the device's, because the device's daemon has a control group of that
+	   name. */
 	random_secret(&number, sizeof number);
 	snprintf(device, sizeof device, RUN_DEVICE_NAME, (int)getpid(), number);
 	snprintf(group, sizeof group, "job-%d-%08x", (int)getpid(), number);

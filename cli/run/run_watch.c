@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOOK_MS 20 /* time between two looks if memory without a pager still exists */
+#define LOOK_MS 20 /* time between two checks while memory without a pager exists */
 
 int run_watch_open(struct run_watch *ret_watch)
 {
@@ -42,12 +42,12 @@ void run_watch_close(struct run_watch *watch)
 
 static bool memory_exists(const struct watched *pager)
 {
-	/* This call changes nothing; only its error matters. */
+	/* This call changes nothing. Its error shows if the memory still exists. */
 	const struct uffd probe = {.fd = pager->uffd};
 	return uffd_protect(&probe, (void *)pager->base, (size_t)sysconf(_SC_PAGESIZE), false) != -ESRCH;
 }
 
-/* Notes that the process has ended. Returns false if no process has its memory any more. */
+/* Records that the process has ended. Returns false if no process uses its memory any more. */
 static bool note_end(struct watched *pager)
 {
 	if (pager->pidfd >= 0)
@@ -55,7 +55,8 @@ static bool note_end(struct watched *pager)
 	pager->pidfd = -1;
 	if (!memory_exists(pager))
 		return false;
-	/* Each thread that waited for the pager faults again. The copied descriptor then reads that fault. */
+	/* Wakes the threads that wait for the dead pager. They fault again, and the copied descriptor reports these
+	   faults. */
 	uffd_wake(pager->uffd, (void *)pager->base, pager->length);
 	return true;
 }
@@ -71,7 +72,7 @@ static void add(struct run_watch *watch, const struct watched *pager)
 	close(pager->uffd);
 }
 
-/* Ends the pagers of process @pid, which has begun another program meanwhile. */
+/* Records the end of the pagers of process @pid, which has executed another program. */
 static void end_pagers_of(struct run_watch *watch, pid_t pid)
 {
 	for (unsigned i = watch->count; i-- > 0;)
@@ -100,7 +101,7 @@ static void read_told(struct run_watch *watch)
 		add_told(watch, &told);
 }
 
-/* Kills the processes that need a page of memory that has no pager any more. */
+/* Kills the processes that have faulted on memory whose pager has ended. */
 static void stop_sharers(struct run_watch *watch, unsigned index)
 {
 	const struct watched pager = watch->pagers[index];
@@ -117,7 +118,7 @@ static void stop_sharers(struct run_watch *watch, unsigned index)
 	}
 }
 
-/* Forgets memory that is gone. Returns true if some process has memory whose pager has ended. */
+/* Forgets memory that no longer exists. Returns true if some process uses memory whose pager has ended. */
 static bool has_sharers(struct run_watch *watch)
 {
 	bool any = false;

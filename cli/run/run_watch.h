@@ -1,20 +1,21 @@
 /*
- * run_watch: handles processes that share memory with a process that has ended, and its pager with it.
+ * run_watch: kills processes that wait for a page of a pager that has ended, because they would wait for ever.
  *
- * Theory of operation. A vfork child, or another process made with CLONE_VM, lives in its maker's memory. When the
- * maker ends, its pager ends, but that memory remains. Its far pages can then never come back. So each process that
- * starts a pager reports to `farpage run` (struct report_pager). `farpage run` takes a copy of its userfaultfd and
- * waits for its end.
+ * Theory of operation. A vfork child, or another process made with CLONE_VM, shares its parent's memory. When the
+ * parent ends, its pager ends, too. But the memory remains while the child uses it, and nobody can bring its far
+ * pages back. So each process that starts a pager reports to `farpage run` (struct report_pager). `farpage run`
+ * copies the process's userfaultfd and waits for the process's end.
  *
- * If the memory still exists after that end, a process that asks for one of its pages is killed, and one line is
- * logged. A process that needs no page lives on. Without the copy, a process that needs a page would hang for ever, or
- * read zeroes.
+ * If the memory still exists after that end, the copied userfaultfd reports each fault on a far page. `farpage run`
+ * then kills the faulting process and logs one line. A process that touches no far page continues. Without the copy,
+ * a faulting process would hang for ever, or read zeroes.
  *
  * Not covered:
- * - processes from which `farpage run` may not take descriptors, because they changed their user or are not dumpable;
+ * - processes whose userfaultfd `farpage run` may not copy, because they changed their user or are not dumpable;
  * - processes that outlive `farpage run`.
  *
- * If a maker executes another program, `farpage run` notices this when that program ends or starts a pager.
+ * If the parent executes another program, its pager ends as well. `farpage run` notices this only when that program
+ * ends or starts a pager.
  *
  * Threads: one.
  */
@@ -29,12 +30,12 @@
 #define RUN_WATCH_MAX 128
 
 struct run_watch {
-	int told, tell; /* a pipe for the reports of processes */
-	char path[32];  /* of `tell`, for other processes */
+	int told, tell; /* a pipe: processes write their reports to `tell` */
+	char path[32];  /* the path of `tell`, for other processes */
 	unsigned count;
 	struct watched {
 		pid_t pid;
-		int pidfd; /* -1 if the process has ended and its memory lives on */
+		int pidfd; /* -1 if the process has ended and its memory still exists */
 		int uffd;  /* a copy of the process's userfaultfd */
 		uintptr_t base;
 		uint64_t length;
@@ -44,7 +45,7 @@ struct run_watch {
 /* Opens @ret_watch. Returns 0 or -errno. */
 int run_watch_open(struct run_watch *ret_watch);
 void run_watch_close(struct run_watch *watch);
-/* Watches until @fd is readable, and returns true. With @for_sharers it returns false as soon as no process has
+/* Watches until @fd is readable, and returns true. With @for_sharers it returns false as soon as no process uses
    memory whose pager has ended. */
 bool run_watch_wait(struct run_watch *watch, int fd, bool for_sharers);
 

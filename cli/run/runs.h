@@ -1,5 +1,5 @@
 /*
- * runs: the runs on this machine that this user may see, and their rates between two looks.
+ * runs: the runs on this machine whose figures this user may read, and their rates between the last two readings.
  *
  * Threads: one.
  */
@@ -13,7 +13,7 @@
 
 struct run_seen {
 	pid_t pid;
-	struct run_live before, now; /* equal at the first look at a run */
+	struct run_live before, now; /* the last two readings; equal after the first one */
 };
 
 struct runs {
@@ -21,9 +21,10 @@ struct runs {
 	unsigned count;
 };
 
-/* Looks at all runs. Runs that have ended are dropped. @runs is all zero before the first look. */
+/* Reads the figures of all runs. Removes runs that have ended. @runs is all zero before the first call. */
 void runs_look(struct runs *runs);
-/* Returns the faults per second that waited for a donor, or a negative number if the run has not updated its figures. */
+/* Returns the faults per second that waited for a donor, or a negative number if the run has not updated its figures
+   since the reading before. */
 double run_faults_rate(const struct run_seen *run);
 /* Returns the average number of threads that waited for far memory, or a negative number if it is unknown. */
 double run_waiting(const struct run_seen *run);

@@ -1,10 +1,8 @@
 /*
  * farpage status: shows the runs on this machine and their figures.
  *
- * Theory of operation. Each run keeps its figures where other processes can read them (run_live.h). This command reads
- * them twice, a second apart. The difference gives the present rates.
- *
- * Threads: none.
+ * Theory of operation. Each run has its figures where other processes can read them (run_live.h). This command reads
+ * them twice, with a second between, and computes the rates from the difference.
  */
 #include "cli/commands.h"
 #include "cli/run/runs.h"

@@ -1,8 +1,4 @@
-/*
- * farpage swap: swap space in donors' memory. A table of verbs, and `list`, the shortest of them.
- *
- * Threads: none of its own.
- */
+/* farpage swap: makes and removes swap space in donors' memory. This file has the table of verbs, and `list`. */
 #include "cli/swap/swap.h"
 #include "blockdev/devices.h"
 #include "cli/commands.h"
@@ -66,7 +62,7 @@ static int swap_list(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (subcommands_root("swap list") < 0) /* without root, no device could be read and none would be shown */
+	if (subcommands_root("swap list") < 0) /* otherwise no device could be read, and the list would be empty */
 		return COMMAND_FAILED;
 	status = COMMAND_OK;
 	count = runtime_list(names, sizeof names / sizeof names[0]);

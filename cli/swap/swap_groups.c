@@ -8,7 +8,7 @@
 
 #define FOLDERS_OPEN 32 /* folders that nftw() has open at a time */
 
-/* The context of the walk, which nftw() cannot pass on. */
+/* The context of folder_look(), because nftw() has no argument for it. */
 static struct {
 	uint64_t used, excess; /* the largest excess found so far */
 	struct swap_group worst;
@@ -21,7 +21,7 @@ static void group_look(enum control_group_version version, const char *folder)
 
 	if (!control_group_read(version, folder, &memory))
 		return;
-	/* Other swap spaces may hold some of these pages. Nobody knows which. */
+	/* Some of the group's pages may be in other swap spaces. At most `used` bytes are in this one. */
 	if (memory.swapped > walk.used)
 		memory.swapped = walk.used;
 	files = memory.inactive + memory.active;

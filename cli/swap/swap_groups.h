@@ -1,10 +1,11 @@
 /*
- * swap_groups: checks whether the pages that control groups have swapped out fit into these groups.
+ * swap_groups: checks before swapoff(2) whether each control group has room for its own swapped pages.
  *
- * Theory of operation. swapoff(2) brings each page back into its control group. A group at its limit must then give up
- * other memory, for which there is no swap space. So the OOM killer kills one of its programs, although the machine has
- * room. So each group with a limit must have room for its memory in use, without file pages that can be dropped, plus
- * its swapped pages. Both versions of control groups count children with their parents.
+ * Theory of operation. swapoff(2) returns each page to its control group. If this exceeds the group's limit and there
+ * is no other swap space, the OOM killer kills one of the group's programs, even if the machine has free memory. So
+ * this file computes for each group with a limit the memory after swapoff(2): the memory in use, minus file pages
+ * that can be dropped, plus the swapped pages. Both versions of control groups count the memory of a child group in
+ * its parent, too.
  *
  * Threads: one.
  */
@@ -17,11 +18,12 @@
 
 struct swap_group {
 	char path[PATH_MAX];             /* its folder */
-	uint64_t limit, needed, swapped; /* in bytes; `needed` is the size of its memory and of its swapped pages */
+	uint64_t limit, needed, swapped; /* in bytes; `needed` is its memory after swapoff(2) */
 };
 
 /* Finds the group under @root (NULL for /sys/fs/cgroup) that would exceed its limit the most if up to @used bytes of
-   swapped pages came back. Returns false if no group would exceed its limit, or if this is unknown. */
+   swapped pages were returned to it. Returns false if no group would exceed its limit, or if this cannot be found
+   out. */
 bool swap_groups_overflow(const char *root, uint64_t used, struct swap_group *ret_group);
 
 #endif

@@ -1,9 +1,8 @@
 /*
- * farpage swap off: brings the swapped pages back and removes the device.
+ * farpage swap off: returns the swapped pages to memory and removes the device.
  *
- * If a device is no longer swap space, it is only removed. So a swap off that failed half-way can be repeated.
- *
- * Threads: none.
+ * A device that is no longer swap space is only removed. So the command can be repeated if it failed after
+ * swapoff(2).
  */
 #include "blockdev/devices.h"
 #include "cli/disk/disk_daemon.h"
@@ -31,8 +30,8 @@ static int device_find(const char *name, struct runtime_device *ret_device)
 	return 0;
 }
 
-/* Removes a device that an earlier swap off or swapoff(8) has left, for example because a process had it open.
-   Refuses other devices. Returns 0, or -errno after one logged line. */
+/* Removes a device that an earlier `swap off` or swapoff(8) did not remove, for example because a process had it
+   open. Refuses other devices. Returns 0, or -errno after one logged line. */
 static int rest_remove(const char *name, const char *path)
 {
 	static struct settings settings;

@@ -1,8 +1,4 @@
-/*
- * farpage swap on: makes swap space of a device in donors' memory (swap_space.h).
- *
- * Threads: none.
- */
+/* farpage swap on: makes swap space of a device in donors' memory (swap_space.h). */
 #include "blockdev/devices.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
@@ -26,7 +22,7 @@ static void changes_tell(const char *name)
 		fprintf(stderr, "set for as long as %s is there: %s\n", name, changes);
 }
 
-/* Tells what happens to swapped pages when donors die. */
+/* Prints what happens to swapped pages when donors die. */
 static void survival_tell(const struct settings *settings)
 {
 	struct survival survival = survival_of(settings->replicas, settings->backup);
@@ -53,7 +49,7 @@ static const struct subcommands_text text = {
 
 int swap_on(int argc, char **argv)
 {
-	static struct settings settings; /* config_read() returns strings that live until exit */
+	static struct settings settings; /* static, because strings from config_read() are never freed */
 	struct config_setting table[SETTINGS_TABLE_MAX + 2];
 	unsigned priority = UINT_MAX, count;
 	char path[FRONTEND_PATH_MAX];

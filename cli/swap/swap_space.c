@@ -24,7 +24,7 @@
 
 /* --- Making swap space ------------------------------------------------------------------------------------- */
 
-/* mkswap(8) is in root's folders, which need not be in PATH. */
+/* mkswap(8) is in root's folders, which may be missing in PATH. */
 static const char *const programs[] = {"/usr/sbin/mkswap", "/sbin/mkswap", "mkswap"};
 
 bool swap_space_has_mkswap(void)
@@ -74,8 +74,8 @@ static int swap_begin(const char *path, unsigned priority)
 	return -error;
 }
 
-/* Makes swap space on a device that exists. After a failure or a signal removes the device, unless swapoff(2) fails.
-   Returns 0, or -errno of the step that failed, or -EINTR, after one logged line. */
+/* Makes swap space on an existing device. After a failure or a signal, undoes this and removes the device, unless
+   swapoff(2) fails. Returns 0. After one logged line returns the -errno of the failed step, or -EINTR. */
 static int swap_make(const char *name, const char *path, unsigned priority, const sigset_t *signals)
 {
 	int status = signature_write(path);
@@ -109,7 +109,7 @@ int swap_space_attach(const struct settings *settings, unsigned priority, char r
 
 /* --- Ending swap space ------------------------------------------------------------------------------------- */
 
-/* Checks that the device has its daemon, because without it nothing can be read back. */
+/* Checks that the device's daemon runs, because otherwise no page can be read back. */
 static int daemon_check(const char *name)
 {
 	static char reply[CONTROL_REPLY_MAX];
@@ -121,8 +121,8 @@ static int daemon_check(const char *name)
 	return -ENOTCONN;
 }
 
-/* Checks that the swapped pages fit into their control groups. In a group beyond its limit the kernel would kill a
-   program, unless other swap space takes the excess. @swap is the free space of other swap spaces in bytes. */
+/* Checks that the swapped pages fit into their control groups, or that other swap space, of which @swap bytes are
+   free, has room for the excess. Otherwise the kernel would kill a program of the group. */
 static int groups_check(const struct swap_area *area, uint64_t swap)
 {
 	char needed[SIZE_TEXT_MAX], limit[SIZE_TEXT_MAX];
@@ -208,7 +208,7 @@ static int swap_end(const struct swap_area *area)
 		return status;
 	}
 	if ((WIFEXITED(status) && !WEXITSTATUS(status)) || swaps_find(area->path, &after) == -ENOENT)
-		return 0; /* signals that came meanwhile do not matter */
+		return 0; /* signals during this do not matter */
 	if (WIFEXITED(status)) {
 		log_error("swapoff %s: %s; it is still swap space", area->path, strerror(WEXITSTATUS(status)));
 		return -WEXITSTATUS(status);

@@ -1,12 +1,13 @@
 /*
  * swap_space: a block device in donors' memory that this machine swaps to.
  *
- * Theory of operation. A device (disk_daemon.h), mkswap(8) and swapon(2) make the swap space. If a step fails, the
- * earlier steps are undone.
+ * Theory of operation. swap_space_attach() makes a device (disk_daemon.h), runs mkswap(8) on it, and calls swapon(2).
+ * If a step fails, the earlier steps are undone.
  *
- * swapoff(2) reads every page back, which may take long. It fails half-way if the pages do not fit, so their size is
- * checked before. A child process makes the call. A signal ends the child, and then the kernel continues to swap to the
- * device. Meanwhile this process shows the progress from /proc/swaps.
+ * swap_space_detach() calls swapoff(2), which reads every page back and may take long. If the pages do not fit into
+ * memory, swapoff(2) fails only after it has read many of them, so their size is checked before. A child process
+ * makes the call, so that a signal can end it: the kernel then stops, and continues to use the device as swap space.
+ * Meanwhile this process shows the progress from /proc/swaps.
  *
  * Threads: the command's only thread.
  */
@@ -26,9 +27,8 @@ bool swap_space_has_mkswap(void);
    Returns 0. If a step fails or such a signal comes, logs one line and returns the step's -errno or -EINTR. */
 int swap_space_attach(const struct settings *settings, unsigned priority, char ret_path[FRONTEND_PATH_MAX]);
 
-/* Ends swapping to @area, the device @name, and removes the device. Returns 0, or -errno after one logged line.
-   After -ENOMEM (its pages fit nowhere else), -EINTR (a signal came) or an error of swapoff(2), the device is still
-   swap space. */
+/* Ends swapping to @area, the device @name, and removes the device. Returns 0, or -errno after one logged line. The
+   device is still swap space after -ENOMEM (no room for its pages), -EINTR (a signal) or an error of swapoff(2). */
 int swap_space_detach(const char *name, const struct swap_area *area);
 
 #endif

@@ -29,7 +29,7 @@ int swaps_read(struct swap_area *ret_areas, unsigned max)
 	unsigned count = 0;
 
 	if (!file)
-		return errno == ENOENT ? 0 : -errno; /* a kernel without swap */
+		return errno == ENOENT ? 0 : -errno; /* the kernel has no swap */
 	while (count < max && fgets(line, sizeof line, file))
 		count += swaps_parse(line, &ret_areas[count]) == 0;
 	fclose(file);

@@ -1,5 +1,6 @@
 /*
- * swaps: reads the swap spaces of this machine from /proc/swaps, and the room for the pages of one of them.
+ * swaps: reads the swap spaces of this machine from /proc/swaps, and how much memory there is for the pages of one of
+ * them.
  *
  * Threads: any.
  */
@@ -20,8 +21,8 @@ struct swap_area {
 int swaps_read(struct swap_area *ret_areas, unsigned max);
 /* Finds the swap space at @path. Returns 0, -ENOENT if there is none, or another -errno. */
 int swaps_find(const char *path, struct swap_area *ret_area);
-/* Reads how much room there is for the pages of @path: *@ret_memory is available memory, *@ret_swap is free space of
-   other swap spaces, in bytes. Returns 0 or -errno. */
+/* Reads where the pages of the swap space @path could go: *@ret_memory gets the available memory, *@ret_swap the free
+   space of other swap spaces, in bytes. Returns 0 or -errno. */
 int swaps_room_beside(const char *path, uint64_t *ret_memory, uint64_t *ret_swap);
 
 /* Parses a line of /proc/swaps (public for tests). Returns 0, or -EINVAL if it does not describe a swap space. */

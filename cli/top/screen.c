@@ -10,7 +10,7 @@
 
 int screen_open(struct screen *screen)
 {
-	/* initscr() would end the process if TERM is unknown. */
+	/* newterm(), because initscr() ends the process if TERM is unknown. */
 	screen->terminal = newterm(NULL, stdout, stdin);
 	if (!screen->terminal)
 		return -ENOTTY;
@@ -68,7 +68,7 @@ void screen_draw(struct screen *screen)
 	refresh();
 }
 
-/* Returns false if @key is for quitting. */
+/* Returns false if @key quits. */
 static bool act_on(struct screen *screen, int key)
 {
 	unsigned page = (unsigned)LINES > 1 ? (unsigned)LINES - 1 : 1;
@@ -104,7 +104,7 @@ bool screen_wait(struct screen *screen, unsigned ms)
 
 		int key = getch();
 
-		/* A terminal that is gone reads as an error at once, again and again. */
+		/* If the terminal is closed, getch() returns an error at once, again and again. */
 		if (key == ERR && clock_now() < until)
 			return false;
 		if (key != ERR && !act_on(screen, key))

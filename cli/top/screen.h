@@ -1,5 +1,5 @@
 /*
- * screen: lines on the whole terminal, which scroll if there are more than fit (ncurses).
+ * screen: shows lines of text on the whole terminal, and scrolls if there are too many (ncurses).
  *
  * Threads: the main thread.
  */
@@ -20,16 +20,16 @@ struct screen {
 
 /* Takes over the terminal. Returns 0, or -ENOTTY if it cannot show a screen, as TERM says. */
 int screen_open(struct screen *screen);
-/* Gives the terminal back as it was. */
+/* Restores the terminal. */
 void screen_close(struct screen *screen);
 /* Returns the width in characters. */
 unsigned screen_width(void);
 
 void screen_clear(struct screen *screen);
-/* Appends the lines of @text. Titles stand out. Lines beyond SCREEN_LINES_MAX are left out. */
+/* Appends the lines of @text. Titles are highlighted. Lines beyond SCREEN_LINES_MAX are omitted. */
 void screen_add(struct screen *screen, bool is_title, const char *text);
 void screen_draw(struct screen *screen);
-/* Waits for @ms, and scrolls meanwhile as the user says. Returns false if the user quits. */
+/* Waits for @ms. Meanwhile obeys the keys for scrolling. Returns false if the user quits. */
 bool screen_wait(struct screen *screen, unsigned ms);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * farpage top: shows the runs, the block devices and the donors of this machine, again and again, on the whole terminal.
  *
- * Theory of operation. Each look collects runs (runs.h) and devices (disk_table.h), and draws them with what is known of
- * the donors. A donor may take a second and a half to answer, so a thread asks them (watch.h), and the screen never waits
- * for it.
+ * Theory of operation. At each interval the main thread reads the figures of the runs (runs.h) and of the devices
+ * (disk_table.h), and draws them together with the last answers of the donors. A donor may take 1.5 s to answer. So
+ * another thread asks the donors (watch.h), and the screen does not wait for them.
  *
  * Threads: the main thread draws.
  */
@@ -31,7 +31,7 @@
 
 #define DEVICES_MAX 256
 #define PAGE 4096
-#define WIDE 110 /* characters, from which on all columns are shown */
+#define WIDE 110 /* columns of the terminal, from which on all columns of the tables are shown */
 
 struct top_options {
 	struct config_list donors;
@@ -39,7 +39,7 @@ struct top_options {
 	unsigned interval;
 };
 
-/* The bytes that a device has read and written up to a look. */
+/* The bytes that a device has read and written since its start. */
 struct traffic {
 	char name[TABLE_CELL_MAX];
 	uint64_t read, written;
@@ -48,7 +48,7 @@ struct traffic {
 struct devices {
 	struct traffic before[DEVICES_MAX], now[DEVICES_MAX];
 	unsigned before_count, now_count;
-	uint64_t before_ns, now_ns; /* times of the looks */
+	uint64_t before_ns, now_ns; /* times of the two readings */
 };
 
 /* --- Devices ---------------------------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static uint64_t bytes_of(struct json_object *disk, const char *direction)
 	return json_object_object_get_ex(disk, "bytes", &bytes) ? disk_number(bytes, direction) : 0;
 }
 
-/* Writes the rate in pages a second, or "-" at the first look, or if the daemon is a new one. */
+/* Writes the rate in pages a second, or "-" if there is no earlier reading of the same daemon. */
 static void rate_fill(const struct devices *devices, uint64_t before, uint64_t now, char cell[TABLE_CELL_MAX])
 {
 	double seconds = (double)(devices->now_ns - devices->before_ns) / 1e9;
@@ -123,7 +123,7 @@ static struct table *devices_table(struct devices *devices, const struct table_s
 
 /* --- The screen ------------------------------------------------------------------------------------------------- */
 
-/* Adds a part: its title, and the lines of @table, or else @nothing. */
+/* Adds a part of the screen: its title, and the lines of @table, or @nothing if there is no table. */
 static void part(struct screen *screen, const char *title, struct table *table, const char *nothing)
 {
 	char *text = table ? table_text(table, screen_width()) : NULL;
@@ -193,7 +193,7 @@ static int show(struct top_options *options, const struct far_config *config)
 		log_error("top: needs a terminal; farpage status, disk list and donors print once");
 		return COMMAND_FAILED;
 	}
-	/* Lines about donors would spoil the screen, which shows the same. */
+	/* Standard error is silent, because log lines about donors would overwrite the screen, which shows the same. */
 	if (quiet >= 0)
 		log_set_fd(quiet);
 	watch = watch_start(config, &options->donors, options->interval);

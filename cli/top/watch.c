@@ -10,15 +10,15 @@
 #include <string.h>
 #include <time.h>
 
-#define HISTORY 60 /* looks */
+#define HISTORY 60 /* number of questions that are recorded */
 #define STACK_BYTES (1u << 20)
 
 /* The last answer of a donor. */
 struct sight {
 	struct far_donor_info info;
-	int status;                /* of the last look: 0 or -errno */
-	double answer_ms;          /* duration of the last look */
-	char history[HISTORY + 1]; /* '.' or '!' for each look, the last one first */
+	int status;                /* of the last question: 0 or -errno */
+	double answer_ms;          /* time until the last answer */
+	char history[HISTORY + 1]; /* '.' or '!' for each question, the latest first */
 };
 
 struct watch {
@@ -27,12 +27,12 @@ struct watch {
 	unsigned interval; /* seconds */
 	pthread_t thread;
 	pthread_mutex_t lock;
-	pthread_cond_t wake; /* of the thread, when it shall end */
+	pthread_cond_t wake; /* signalled when the thread shall end */
 	bool stop, looked;
 	struct sight sights[CONFIG_LIST_MAX];
 };
 
-/* A question to a donor, with its duration. */
+/* A question to a donor, and the time that it took. */
 struct question {
 	struct far_donor_info info;
 	uint64_t ns;

@@ -1,6 +1,6 @@
 /*
- * folder: a folder for the files of a test. It is made when the test first needs it, and removed with its contents when
- * the test exits. Processes that the test forks do not remove it.
+ * folder: a folder for the files of a test. The first call makes it. When the test exits, the folder is removed with
+ * its contents. The end of a forked process does not remove it.
  */
 #ifndef TESTS_LIB_FOLDER_H
 #define TESTS_LIB_FOLDER_H
@@ -53,7 +53,7 @@ static inline const char *folder_path(const char *name)
 	return path;
 }
 
-/* Writes @text to the file @name in the folder. Makes the folders on its path. */
+/* Writes @text to the file @name in the folder. Makes missing folders in @name. */
 static inline void folder_put(const char *name, const char *text)
 {
 	char path[PATH_MAX];

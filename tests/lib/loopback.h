@@ -1,4 +1,4 @@
-/* loopback: TCP sockets on 127.0.0.1. A test that cannot have one bails out. */
+/* loopback: makes TCP sockets on 127.0.0.1. If that fails, the test bails out. */
 #ifndef TESTS_LIB_LOOPBACK_H
 #define TESTS_LIB_LOOPBACK_H
 

@@ -1,4 +1,4 @@
-/* mix: numbers for tests, which look random and are the same each time. Source: the finalizer of MurmurHash3. */
+/* mix: random-looking numbers for tests, which are the same in each run. Source: the finalizer of MurmurHash3. */
 #ifndef TESTS_LIB_MIX_H
 #define TESTS_LIB_MIX_H
 
@@ -13,7 +13,7 @@ static inline uint64_t mix(uint64_t x)
 	return x ^ x >> 33;
 }
 
-/* Returns the next number, and stores the state in *@chance, which may be any number at first. */
+/* Returns the next number. *@chance is the state of the generator; its first value can be any number. */
 static inline uint64_t draw(uint64_t *chance)
 {
 	return mix(*chance += UINT64_C(0x9e3779b97f4a7c15));

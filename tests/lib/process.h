@@ -6,7 +6,8 @@
 
 #include <sys/types.h>
 
-/* Returns the processor time that a process has used, in ticks of sysconf(_SC_CLK_TCK). 0 if it has ended. */
+/* Returns the processor time that a process has used, in ticks of sysconf(_SC_CLK_TCK), or 0 if the process has
+   ended. */
 static inline unsigned long long process_ticks(pid_t pid)
 {
 	unsigned long long user = 0, system = 0;
@@ -18,7 +19,8 @@ static inline unsigned long long process_ticks(pid_t pid)
 	file = fopen(path, "re");
 	if (!file)
 		return 0;
-	/* The name may have spaces and parentheses. */
+	/* The fields begin after the last parenthesis, because the process's name may contain spaces and
+	   parentheses. */
 	rest = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
 	if (!rest || sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
 		user = system = 0;

@@ -1,5 +1,5 @@
-/* sanitizers: macros that are 1 if this build has a sanitizer, and 0 if not. Gcc tells this by macros of its own, clang
-   by __has_feature. */
+/* sanitizers: macros that are 1 if this build has a sanitizer, and 0 if not. gcc defines such macros itself; clang
+   has __has_feature. */
 #ifndef TESTS_LIB_SANITIZERS_H
 #define TESTS_LIB_SANITIZERS_H
 

@@ -1,25 +1,26 @@
 /*
- * store_faulty: injects faults into another store, at random from a seed. It serves tests of code that uses a store.
+ * store_faulty: a store for tests of code that uses a store. It passes requests on to an inner store, and injects
+ * faults at random, from a seed.
  *
- * Theory of operation. The fate of a request is decided when it is submitted.
+ * Theory of operation. When a request is submitted, its fault is chosen:
  *
- *   fails      The request never reaches the inner store, so the page keeps its contents.
+ *   fails      The request does not reach the inner store, so the page's contents do not change.
  *   corrupted  The page is read from the inner store, and one of its bytes is changed. The answer is -EBADMSG, as from
  *              a store that checks its pages.
- *   delayed    The completion is held back for a number of polls. Later completions may overtake it.
+ *   delayed    The completion is reported some polls later. Completions of later requests may be reported before it.
  *
- * Threads. Each queue belongs to one thread, like those of the inner store. Each queue has its own random generator,
- * seeded by the order in which queues are opened.
+ * Threads. Each queue belongs to one thread, like a queue of the inner store. It has its own random generator, whose
+ * seed depends on the number of queues opened before it.
  */
 #ifndef TESTS_LIB_STORE_FAULTY_H
 #define TESTS_LIB_STORE_FAULTY_H
 
 #include "client/store.h"
 
-/* Faults to inject. Each chance is per request, in 1/65536. */
+/* The chance of each fault for one request, in 1/65536. */
 struct store_faults {
 	uint64_t seed;
-	uint16_t read_error, write_error, corrupt; /* complete with -EIO, -EIO, -EBADMSG */
+	uint16_t read_error, write_error, corrupt; /* complete with -EIO, -EIO and -EBADMSG */
 	uint16_t delay;                            /* completes `delay_polls` polls later */
 	unsigned delay_polls;
 };

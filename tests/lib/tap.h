@@ -1,6 +1,6 @@
 /*
- * tap: the Test Anything Protocol (testanything.org, version 12), in one header. A test program is a sequence of
- * ok()s inside named tests; tap_done() prints the plan and gives the exit status.
+ * tap: the Test Anything Protocol (testanything.org, version 12), in one header. A test program calls ok() for each
+ * check. At its end it calls tap_done(), which prints the plan and returns the exit status.
  */
 #ifndef TESTS_LIB_TAP_H
 #define TESTS_LIB_TAP_H
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* These are weak, so that all files of a program share them. */
+/* Weak, so that all files of a program share the same variables. */
 __attribute__((weak)) int tap_count, tap_failed;
 
 #define ok(condition, ...) tap_ok((condition), #condition, __FILE__, __LINE__, __VA_ARGS__)
@@ -31,7 +31,7 @@ __attribute__((format(printf, 5, 6), unused)) static bool tap_ok(bool good, cons
 	return good;
 }
 
-/* Skips a whole program that cannot run here: `return tap_skip_all("no userfaultfd");` before any ok(). */
+/* Skips a whole program that cannot run here. Called before any ok(): `return tap_skip_all("no userfaultfd");` */
 __attribute__((unused)) static int tap_skip_all(const char *why)
 {
 	printf("1..0 # SKIP %s\n", why);
@@ -44,7 +44,7 @@ __attribute__((unused)) static void tap_skip(const char *name, const char *why)
 	fflush(stdout);
 }
 
-/* Ends the program because the test cannot continue, and says why. */
+/* Prints the reason why the test cannot continue, and ends the program. */
 __attribute__((format(printf, 1, 2), noreturn, unused)) static void tap_bail(const char *format, ...)
 {
 	__builtin_va_list arguments;

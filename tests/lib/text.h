@@ -14,7 +14,7 @@ static inline unsigned text_times(const char *text, const char *word)
 	return count;
 }
 
-/* Makes the file anew with this text. Bails out if that fails. */
+/* Replaces the file by one with this text. Bails out if that fails. */
 static inline void text_write(const char *path, const char *text)
 {
 	FILE *file = fopen(path, "we");
@@ -23,8 +23,8 @@ static inline void text_write(const char *path, const char *text)
 		tap_bail("%s cannot be written", path);
 }
 
-/* Returns the number after @field at the beginning of a line of a file, such as /proc/meminfo, or 0 if no line has
-   it. */
+/* Returns the number in the line that begins with @field, in a file like /proc/meminfo. Returns 0 if there is no such
+   line. */
 static inline unsigned long long text_number(const char *path, const char *field)
 {
 	unsigned long long number = 0;

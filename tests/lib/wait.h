@@ -1,4 +1,5 @@
-/* wait: lets tests wait for conditions. A test never sleeps for a time that is only likely to be long enough. */
+/* wait: lets tests wait for conditions. Tests do not sleep for a fixed time instead, because on a busy machine it may
+   be too short. */
 #ifndef TESTS_LIB_WAIT_H
 #define TESTS_LIB_WAIT_H
 
@@ -7,10 +8,10 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* No condition of a test takes as long as this, even on a busy machine. */
+/* The time after which a condition counts as never true, even on a busy machine. */
 #define WAIT_MS 30000u
 
-/* Sleeps for the full time, whatever signals come. */
+/* Sleeps for the full time, even if signals interrupt the sleep. */
 static inline void sleep_ms(unsigned ms)
 {
 	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
@@ -19,7 +20,7 @@ static inline void sleep_ms(unsigned ms)
 		;
 }
 
-/* Evaluates @condition again and again until it is true. The result is false if this takes longer than @ms. */
+/* Evaluates @condition again and again until it is true. The result is false if it is not true within @ms. */
 #define wait_until_ms(ms, condition)                                                                                   \
 	({                                                                                                             \
 		const uint64_t wait_end = clock_now() + (ms)*UINT64_C(1000000);                                        \

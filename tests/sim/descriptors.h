@@ -1,8 +1,8 @@
 /*
- * descriptors: the descriptors on which tasks sleep: eventfds, and those of simulated fabrics.
+ * descriptors: the descriptors on which tasks sleep: eventfds, and the descriptors of simulated fabrics.
  *
- * Theory of operation. Each descriptor is a real eventfd, so that its number is unique in the process. The simulator
- * never writes to it or reads from it, but keeps its state here.
+ * Theory of operation. Each descriptor is a real eventfd, so that no other descriptor of the process has its number.
+ * But its counter is simulated: it is stored here, and the real eventfd is neither read nor written.
  *
  * Threads: one.
  */
@@ -12,20 +12,21 @@
 #include "tests/sim/task.h"
 
 /*
- * Makes a descriptor with the eventfd counter @value. @readable(@what) returns true if it can be read. With NULL the
- * counter decides, as for an eventfd. Returns the descriptor, or -1.
+ * Makes a descriptor with the counter @value. @readable(@what) says if it is readable. If @readable is NULL, it is
+ * readable while the counter is not 0, like an eventfd. Returns the descriptor, or -1.
  */
 int descriptor_open(uint64_t value, bool (*readable)(const void *what), const void *what);
-/* Closes the descriptor. */
 void descriptor_close(int fd);
 bool descriptor_is_readable(int fd);
-/* Calls @call(@what) whenever the descriptor becomes readable. @call NULL ends this. */
+/* From now on @call(@what) is called whenever the descriptor becomes readable. With a NULL @call, nothing is called
+   any more. */
 void descriptor_watch(int fd, void (*call)(void *what), void *what);
-/* Tells the sleeper and the watcher of the descriptor if it is readable now. */
+/* Must be called when the descriptor may have become readable. Wakes the task that sleeps on it, and makes the call
+   of descriptor_watch(). */
 void descriptor_changed(int fd);
 /* Returns the number of open descriptors. */
 unsigned descriptors_open(void);
-/* Closes the descriptors that a failed history has left. */
+/* Closes the descriptors that a failed history has not closed. */
 void descriptors_forget(void);
 
 #endif

@@ -1,10 +1,9 @@
 /*
  * disk: the backup disks of simulated programs, in place of client/backup/backup_disk.c.
  *
- * Theory of operation. The path of a disk identifies it. A disk keeps its contents from process to process. An
- * operation takes time, now and then a long time, and now and then the disk refuses a write. When a process is killed,
- * each page that it was writing has been written whole, by half, or not at all. A read returns the contents at the end
- * of the read.
+ * Theory of operation. A disk is identified by its path, and its contents remain when a process ends. An operation
+ * takes a random time, which is sometimes long. Sometimes a disk refuses a write. When a process is killed, each page
+ * that it is writing is written completely, by half, or not at all. A read returns the contents at its end.
  *
  * Threads: one.
  */

@@ -1,9 +1,9 @@
 /*
- * fabric: fabric/fabric.h over simulated wires (net.h).
+ * fabric: implements fabric/fabric.h on the simulated network (net.h).
  *
- * Each process counts keys and addresses from 1 on. So a donor that starts anew hands out the same keys and addresses
- * again, as devices may. A client that comes back over another connection gets other keys, as over another device, and
- * its old keys are void. Memory that peers may reach must be all zero when it is registered (invariant 4).
+ * Each process numbers its keys and addresses from 1. So a restarted donor uses the same keys and addresses again, as
+ * a device may do. A client that returns over a new connection gets other keys, as over another device, and its old
+ * keys become invalid. Memory must be all zero when it is registered for peers (invariant 4).
  *
  * Threads: one. A fabric belongs to the task that opened it.
  */

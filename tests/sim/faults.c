@@ -1,4 +1,4 @@
-/* faults: the faults of a history and their times; see history.h. */
+/* faults: draws the faults of a history and their times, and carries them out. See history.h. */
 #include "tests/sim/history.h"
 
 #include "tests/sim/net.h"

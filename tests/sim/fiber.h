@@ -1,9 +1,10 @@
 /*
- * fiber: a call stack that can be left in the middle and entered again. So code written for threads runs in one thread.
+ * fiber: a call stack that can be left in any function and continued there later. So one thread can run code that was
+ * written for several threads.
  *
- * Theory of operation. A fiber has a stack of ucontext. Stacks of fibers that have ended are kept for new fibers. Every
- * switch is reported to AddressSanitizer, which would otherwise take the other stack for an overflow of the current
- * stack.
+ * Theory of operation. A fiber's stack is made with makecontext(3). When the fiber ends, the stack is used for the
+ * next new fiber. Every switch of stacks is reported to AddressSanitizer, which otherwise takes addresses of another
+ * stack for an overflow of the current one.
  *
  * Threads: one.
  */
@@ -14,14 +15,14 @@
 
 struct fiber;
 
-/* Makes a fiber. Ends the program if there is no memory, as every function of the simulator does. */
+/* Makes a fiber. Like every function of the simulator, it ends the program if there is no memory. */
 struct fiber *fiber_create(void (*run)(void *), void *argument);
-/* Runs the fiber until it leaves or ends. Called outside of all fibers. */
+/* Runs the fiber until it calls fiber_leave() or ends. Not called in a fiber. */
 void fiber_enter(struct fiber *fiber);
-/* Leaves the running fiber, back to the caller of fiber_enter(). */
+/* Makes fiber_enter() return. The next fiber_enter() of this fiber continues here. */
 void fiber_leave(void);
 bool fiber_is_over(const struct fiber *fiber);
-/* Frees a fiber that has ended. The stack of a fiber that has not ended is lost. */
+/* Frees a fiber, which should have ended. Otherwise its stack is not freed. */
 void fiber_free(struct fiber *fiber);
 
 #endif

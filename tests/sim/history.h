@@ -1,21 +1,22 @@
 /*
- * history: one run of a simulated world, from a seed.
+ * history: one run of a simulated world, which a seed determines.
  *
- * Theory of operation. The seed draws a world (numbers of donors, programs and replicas, sizes, speeds of wires and
- * schedulers) and its faults (faults.c). Programs work while faults happen. Then all faults are mended. All requests
- * must be answered, the stores are emptied or closed, and donors must get all slabs back.
+ * Theory of operation. First the world is drawn from the seed: the numbers of donors, programs and replicas, the
+ * sizes, and the speeds of wires and schedulers. Then programs read and write far memory, while faults happen
+ * (faults.c). At last all faults are ended, and the stores are emptied or closed. The history fails if a request is
+ * not answered, or if a donor does not get all its slabs back.
  *
- * Some histories are gentle (`loses` is false). In these, no donor is away for as long as a client waits, or fewer
- * donors than a chunk has replicas are lost. So no page may be lost, and only the right answer is allowed.
+ * In a gentle history (`loses` is false) no page can be lost: donors that are away return in time, or fewer donors
+ * are lost than a chunk has replicas. So each read must return the right contents.
  *
- * Twenty times a second all books are checked: those of the donors (donor_check()) and those of the stores
- * (program_check()). A bug is found there before it does harm.
+ * Twenty times a second the records of all donors (donor_check()) and stores (program_check()) are checked. This
+ * finds many bugs before they lead to a wrong answer.
  *
- * In some histories programs rest after each fault. Meanwhile a donor that was away comes back, before any write could
- * detach its replica. The next reads find that this replica missed a write.
+ * In some histories programs make no requests for a while after each fault. So a donor that was away returns before a
+ * write makes the client detach its replica. If such a replica has missed a write before, the next reads find this.
  *
- * In some histories donors name failure domains, fewer than there are donors. Then no chunk may ever have two replicas
- * in one domain, and all donors of a domain die together.
+ * In some histories several donors share a failure domain. Then no chunk may ever have two replicas in one domain,
+ * and all donors of a domain die together.
  *
  * Threads: one.
  */
@@ -42,8 +43,8 @@ enum fault {
 	FAULT_HAND_OVER,  /* a program's process ends, and another takes over */
 	FAULT_NEW_HABITS, /* the scheduler becomes slower or faster */
 	FAULT_SLOW,       /* a donor answers more slowly for a while */
-	FAULTS_DRAWN,     /* the faults above are drawn from the generator of the world */
-	/* The faults below have generators of their own, so that they do not change histories without them. */
+	FAULTS_DRAWN,     /* the number of faults that are drawn from the generator of the world */
+	/* Each fault below has a generator of its own, so that it does not change the histories without this fault. */
 	FAULT_REVOKE = FAULTS_DRAWN, /* a donor's machine wants some of its memory back, for a while */
 	FAULT_DRAIN,                 /* a donor is drained by its operator, for a while */
 	FAULT_SLEEP,   /* a program, or every process, is stopped, perhaps for longer than a client's timeout */
@@ -58,15 +59,15 @@ struct history {
 	struct program programs[PROGRAMS_MAX];
 	uint64_t timeout_ns, heartbeat_ns;
 	uint64_t every_ns[FAULTS];               /* mean interval of each fault, or 0 for never */
-	uint64_t outage_ns;                      /* longest usual outage */
-	uint64_t revoke_ns;                      /* the donors' deadline for slabs to come back */
+	uint64_t outage_ns;                      /* longest duration of most faults */
+	uint64_t revoke_ns;                      /* the donors' deadline for recalled slabs */
 	bool loses;                              /* pages may be lost */
 	unsigned victims;                        /* bitmap of the donors that may be lost although !loses */
-	const char *failure_domains[DONORS_MAX]; /* the domain of each donor; NULL for one of its own */
+	const char *failure_domains[DONORS_MAX]; /* the domain of each donor, or NULL if it shares none */
 	bool rests;                              /* programs make no requests for a while after a fault */
 	bool placed;                             /* some donors share a domain */
 	uint64_t rests_until[DONORS_MAX];
-	uint64_t asleep_until; /* FAULT_SLEEP: until then some processes are stopped */
+	uint64_t asleep_until; /* FAULT_SLEEP: the end of the present one */
 	uint64_t reset_at;     /* time of the last FAULT_RESET, or 0 */
 	bool over;             /* no fault happens any more */
 	struct task_habits habits;
@@ -74,7 +75,7 @@ struct history {
 
 struct history_result {
 	char wrong[256]; /* the failure, or empty */
-	uint64_t hash;   /* hash of the events; not with WORLD_SILENT */
+	uint64_t hash;   /* hash of all events, except with WORLD_SILENT */
 	uint64_t good, failed, adoptions, operations, faults, hedges, rebuilt, warm;
 };
 

@@ -1,5 +1,5 @@
 /*
- * sim: runs histories of farpage in a simulated world, each from a seed.
+ * sim: runs histories of farpage in a simulated world. A seed determines each history.
  *
  *     sim [--seeds N] [--from S]   runs N histories (100) from seed S (1) on; ends at the first failure with status 1
  *     sim --replay S               runs the history of a seed and prints every event

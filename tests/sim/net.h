@@ -1,15 +1,16 @@
 /*
- * net: wires between simulated machines, and the faults of wires.
+ * net: the simulated network between machines, and its faults.
  *
- * Theory of operation. A connection is a wire with two ends (struct fabric_conn) and a pipe in each direction. A packet
- * waits in the pipe for its time to arrive. Packets of a pipe arrive in order, as on a reliable connection. Different
- * wires are independent. A pipe that is cut holds its packets until the cut is over. So packets may arrive late, even
- * after their sender has ended the connection, if the other end has not ended it.
+ * Theory of operation. A connection is a *wire*: two ends (struct fabric_conn), and a *pipe* in each direction. A
+ * packet waits in the pipe until its time of arrival. Packets of a pipe arrive in order, as on a reliable connection.
+ * Packets of different wires do not wait for each other. While a pipe is cut, its packets wait. They may arrive after
+ * their sender has ended the connection, if the other end has not ended it.
  *
- * The pages of a write leave local memory before they arrive, at the latest when the connection ends here. A read takes
- * the pages when its request arrives or a little later. It puts them into local memory before its completion. When a
- * connection breaks, the first operations were carried out. The next may be carried out in part, and the others are
- * not. The buffer of an unfinished read then has arbitrary contents.
+ * The pages of a write are copied from local memory at a random time before they arrive, or when the connection ends
+ * on this side. The pages of a read are copied from the peer's memory when the request arrives or a little later, and
+ * into local memory before the read completes. When a connection breaks, some operations have been carried out, in
+ * the order of their posts. The next one may be carried out in part, and the others are not. The buffer of an
+ * unfinished read has arbitrary contents.
  *
  * fabric.c implements fabric/fabric.h on net. Threads: one.
  */
@@ -22,21 +23,21 @@
 
 #define NET_URI_MAX 64u
 #define NET_WATCHES 4u
-/* Most messages of a pipe that have not arrived. */
+/* The most messages that may be under way in a pipe. */
 #define NET_MESSAGES_MAX 32u
 
 /* Delays and losses of this history. */
 struct net_habits {
-	uint64_t least_ns, most_ns; /* time on the way */
-	unsigned linger_in;         /* one in this many ends of a connection loses earlier packets; 0 for none */
-	unsigned silent_in;         /* one in this many ends never reaches the other end; 0 for none */
+	uint64_t least_ns, most_ns; /* least and longest time of a packet on the way */
+	unsigned linger_in;         /* one end of a connection in so many loses earlier packets; 0: none */
+	unsigned silent_in;         /* one end of a connection in so many is never reported; 0: none */
 	bool takes;                 /* donors take memory back at a deadline, so requests may be refused */
 };
 
 struct operation {
 	struct fabric_op op;
 	uint64_t posted;
-	uint8_t *pages; /* pages on the way, or NULL while they are in local memory */
+	uint8_t *pages; /* a copy of the pages, or NULL while they are only in local memory */
 };
 
 enum packet_kind {
@@ -90,11 +91,11 @@ struct fabric_conn {
 	void *user;
 	struct operation *operations[FABRIC_DEPTH_MAX]; /* a ring */
 	unsigned head, tail;
-	uint64_t deadline; /* of the connect, on the clock of the world */
-	bool timed;        /* conn_look() is in the calendar */
+	uint64_t deadline; /* time at which connecting fails, on the clock of the world */
+	bool timed;        /* a call of conn_look() is in the calendar */
 };
 
-/* An event that fabric_poll() has still to return. */
+/* An event that fabric_poll() will return. */
 struct happening {
 	struct fabric_event event;
 	struct happening *next;
@@ -118,7 +119,7 @@ struct fabric {
 struct fabric_domain {
 	struct process *process;
 	unsigned regions;
-	uint32_t salt; /* of the keys that are valid; see fabric.c */
+	uint32_t salt; /* the salt of the valid keys; see fabric.c */
 	bool closed;
 };
 
@@ -157,13 +158,14 @@ void net_open(const struct net_habits *habits);
 
 void net_send(struct fabric_conn *conn, enum packet_kind kind, const void *data, size_t size,
 	      struct operation *operation);
-/* Breaks an end: completes its operations with errors, the oldest with @first, then reports the end with @status. */
+/* Breaks one end: completes its operations with errors, the oldest with @first, and then reports the end of the
+   connection with @status. */
 void net_break(struct fabric_conn *conn, int first, int status, const void *data, size_t size);
-/* Lets the pages of writes that are still in local memory leave it now, or never. */
+/* For each write whose pages are still only in local memory: copies the pages now, or drops the write. */
 void net_depart(struct fabric_conn *conn);
-/* Sends the end of the connection. Packets sent before may be lost. */
+/* Sends the end of the connection to the peer. Packets sent before may be lost. */
 void net_end(struct fabric_conn *conn);
-/* Enters the next timeout of the end into the calendar. */
+/* Enters the next timeout of this end into the calendar. */
 void net_watch_time(struct fabric_conn *conn);
 /* Queues an event of the connection. */
 void net_tell(struct fabric_conn *conn, const struct fabric_event *event);
@@ -176,22 +178,22 @@ void net_notify(struct fabric *fabric);
 /* Returns true if @conn is not NULL and has not ended. */
 bool net_end_lives(const struct fabric_conn *conn);
 /*
- * Loses the packets that one side has sent, from a random packet on. With @torn a request for pages there arrives in
- * part.
+ * Drops packets that @side has sent: a random packet, and all after it. With @torn, if the first of them is a request
+ * for pages, a part of its pages arrives.
  */
 void net_lose(struct wire *wire, unsigned side, bool torn);
-/* Sends a packet from a machine on which no process has the connection. */
+/* Sends a packet in the name of a machine on which no process has the connection. */
 void net_answer(struct wire *wire, unsigned side, enum packet_kind kind);
 
 /* --- Faults ----------------------------------------------------------------------------------------------------- */
 
-/* Returns a random wire between two machines whose ends both live, or NULL. */
+/* Returns a random wire between the two machines, of those whose ends have both not ended, or NULL. */
 struct wire *net_pick(unsigned one, unsigned other);
-/* Breaks the wire. */
+/* Breaks the connection of the wire. */
 void net_reset(struct wire *wire);
-/* Holds the packets that @side sends, for @duration. */
+/* Delays the packets that @side sends until @duration has passed. */
 void net_cut(struct wire *wire, unsigned side, uint64_t duration);
-/* Kills the process. Its peers notice the end unless @silent. */
+/* Kills the process. Unless @silent, its peers get the ends of its connections. */
 void net_kill(struct process *process, bool silent);
 /* Flips a bit of the memory that the process lends. Returns false if it lends none. */
 bool net_corrupt(struct process *process);

@@ -1,4 +1,4 @@
-/* net_faults: faults of wires, and of processes as the network sees them; see net.h. */
+/* net_faults: the faults of wires, and the effects of a process's faults on the network. See net.h. */
 #include "tests/sim/net.h"
 
 #include <errno.h>

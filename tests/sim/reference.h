@@ -1,10 +1,11 @@
 /*
  * reference: the contents that each page of a simulated store may have.
  *
- * Theory of operation. The contents of a page depend on its number, the number of its store and a version. Versions
- * count from 1 for each page. Version 0 is a page of zeroes. A page has the version of its last completed write. A page
- * is torn after a write that failed or was cut off, until its next completed write. A torn page may have the version of
- * the last completed write, or that of any later write. Only a torn page may be found damaged (-EBADMSG).
+ * Theory of operation. Programs write contents that are computed from the number of the store, the number of the
+ * page, and a version. The versions of a page count from 1; version 0 is a page of zeroes. Normally a page has the
+ * version of its last completed write. But after a write that failed or was cut off, nobody knows which contents the
+ * page has: it is *torn* until the next write completes. A torn page may have the version of the last completed
+ * write, or of any write after it, and a read of it may fail with -EBADMSG.
  *
  * Threads: one.
  */
@@ -15,11 +16,11 @@
 #include <stdint.h>
 
 struct reference_page {
-	uint32_t written; /* the last version that a write used */
+	uint32_t written; /* the highest version that a write has used */
 	uint32_t version; /* version of the last completed write */
-	uint32_t first;   /* a torn page may also have this version or any later one */
+	uint32_t first;   /* a torn page may have `version`, or any version from this one on */
 	bool zeroes;      /* a torn page may also be zeroes */
-	bool torn;        /* a write since then was cut off, or failed */
+	bool torn;        /* a write after the last completed one was cut off or failed */
 	bool saved;       /* its contents are also on the disk of a backup */
 	bool writing;     /* a write or discard is under way */
 	uint8_t readers;
@@ -33,15 +34,15 @@ struct reference {
 	struct reference_page *page;
 };
 
-/* Sets up @pages pages of zeroes. */
+/* Initializes @pages pages of zeroes. */
 void reference_open(struct reference *reference, unsigned store, uint64_t pages);
 /* Writes the contents of this version of the page to @data. */
 void reference_fill(const struct reference *reference, uint64_t page, uint32_t version, void *data);
-/* Returns the version for the next write of the page; now and then 0. */
+/* Returns the version for the next write of the page, which is sometimes 0. */
 uint32_t reference_next(struct reference *reference, uint64_t page);
-/* Notes that the page has exactly this version. */
+/* Records that the page has exactly this version. */
 void reference_settle(struct reference *reference, uint64_t page, uint32_t version);
-/* Notes that the page may also have this version. */
+/* Records that the page may also have this version. */
 void reference_doubt(struct reference *reference, uint64_t page, uint32_t version);
 /* Returns true if the page may have the contents @data. */
 bool reference_allows(const struct reference *reference, uint64_t page, const void *data);

@@ -1,8 +1,9 @@
 /*
- * shrink: takes memory back and drains donors, in place of memserver/shrink.c.
+ * shrink: replaces memserver/shrink.c. It reports to a donor how many slabs it may lend, and drains it.
  *
- * machines.h has the wants of machines and operators. The donor gets them in its own thread whenever it wakes. A
- * drained donor that is started again is drained from its start on, as with a drain file.
+ * The `wants` in machines.h say what the machine and the operator want at present. This file reports them to the
+ * donor, in the donor's own thread, whenever the donor wakes. If a drained donor is started again, it is drained from
+ * its start, as with a drain file.
  */
 #include "memserver/shrink.h"
 

@@ -1,10 +1,10 @@
 /*
- * threads: simulates the calls by which code sleeps, wakes, reads the clock and gets random numbers.
+ * threads: simulates the calls by which code blocks, wakes threads, reads the clock and gets random numbers.
  *
- * Theory of operation. The linker replaces functions of libc and farpage by these (--wrap, see meson.build). The real
- * sources of client/ and memserver/ are linked unchanged. Outside of a task each function does the same as the
- * original. New code needs no change here if it blocks only in these calls. Another blocking call needs its line in
- * meson.build and its function here.
+ * Theory of operation. The real sources of client/ and memserver/ are linked unchanged. But the linker replaces some
+ * functions of libc and farpage that they call by functions of this file (--wrap, see meson.build). Outside of a
+ * task, each of these calls the original. If new code blocks in another call, that call needs a line in meson.build
+ * and a function here.
  *
  * Threads: one.
  */

@@ -1,5 +1,5 @@
 /*
- * worker: one thread of a program, with its queue (program.h).
+ * worker: a thread of a program (program.h), with its queue of the store.
  *
  * Threads: one; see task.h.
  */
@@ -10,8 +10,8 @@
 
 void *worker_main(void *argument);
 /*
- * Takes over from @before, a worker of a process that was killed. The contents of its writes under way are in doubt.
- * The worker repeats these requests if program->repeat is true.
+ * Takes over the requests of @before, a worker of a killed process. The pages of its writes in flight are torn
+ * (reference.h). If program->repeat is true, the worker repeats these requests.
  */
 void worker_inherit(struct worker *worker, const struct worker *before, struct program *program);
 
