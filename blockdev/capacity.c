@@ -1,4 +1,3 @@
-/* capacity: see capacity.h. */
 #include "blockdev/capacity.h"
 
 #include "client/lease/failure_domains.h"

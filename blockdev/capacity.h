@@ -10,11 +10,9 @@
 
 #include <stdint.h>
 
-/*
- * Checks that the donors of @store can lend enough for a device of @bytes with each page on @replicas donors
- * (client/lease/failure_domains.h). The last reports of the donors are used. @store was opened by far_open(). Returns
- * 0, or -ENOSPC after one logged line with the figures.
- */
+/* Checks that the donors of @store have enough free memory for @bytes with each page on @replicas donors
+   (client/lease/failure_domains.h), by their last reports. @store was opened by far_open(). Returns 0, or -ENOSPC
+   after one logged line. */
 int capacity_check(const struct store *store, uint64_t bytes, unsigned replicas);
 
 #endif

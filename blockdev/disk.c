@@ -1,4 +1,3 @@
-/* disk: opens and closes disks and queues, and reports statistics; see disk.h. */
 #include "blockdev/disk_queue.h"
 
 #include <assert.h>
@@ -58,7 +57,7 @@ struct store *disk_store(const struct disk *disk)
 	return disk->store;
 }
 
-/* Allocates memory of a queue and touches it, so that it does not fault later. */
+/* Allocates memory of a queue and touches it, so that serving requests causes no page faults. */
 static void *memory_touched(size_t alignment, size_t size)
 {
 	void *memory;
@@ -93,7 +92,7 @@ static struct disk_queue *queue_allocate(struct disk *disk, unsigned depth)
 	queue->depth = depth;
 	STAILQ_INIT(&queue->pending);
 	STAILQ_INIT(&queue->done);
-	/* Puts the first entries on top of the stacks, so that a queue with little work uses few cache lines. */
+	/* The first entries are on top of the stacks, so that a queue with little work uses few cache lines. */
 	while (queue->idle_run_count < DISK_RUNS) {
 		queue->idle_runs[queue->idle_run_count] = (uint16_t)(DISK_RUNS - 1 - queue->idle_run_count);
 		queue->idle_run_count++;
@@ -168,7 +167,7 @@ void disk_queue_close(struct disk_queue *queue)
 
 void disk_get_stats(const struct disk *disk, struct disk_stats *ret_stats)
 {
-	struct disk *locked = (struct disk *)disk; /* to take the lock */
+	struct disk *locked = (struct disk *)disk; /* only to take the lock */
 	struct disk_queue *queue;
 	struct disk_stats stats;
 
@@ -189,7 +188,7 @@ int disk_measure_times(struct disk *disk)
 
 void disk_add_times(const struct disk *disk, enum disk_op op, struct histogram *histogram)
 {
-	struct disk *locked = (struct disk *)disk; /* to take the lock */
+	struct disk *locked = (struct disk *)disk; /* only to take the lock */
 	struct disk_queue *queue;
 
 	assert(op <= DISK_WRITE);

@@ -1,9 +1,9 @@
 /*
- * disk_queue: the structures of a disk and its queues, for disk.c (opening, closing, statistics) and disk_requests.c
- * (the path of a request).
+ * disk_queue: the structures of a disk and its queues. disk.c opens and closes them; disk_requests.c performs
+ * requests.
  *
- * Threads. A queue belongs to its thread, but any thread may read its counters. The disk's lock guards the fields that
- * change when queues are opened and closed.
+ * Threads. A queue belongs to its thread, but any thread may read its counters. The disk's lock guards what changes
+ * when queues are opened and closed.
  */
 #ifndef BLOCKDEV_DISK_QUEUE_H
 #define BLOCKDEV_DISK_QUEUE_H
@@ -14,8 +14,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define DISK_RUNS 256u /* runs in progress per queue */
-#define DISK_EDGES 16u /* pages of a queue for parts of pages */
+#define DISK_RUNS 256u /* most runs in progress, per queue */
+#define DISK_EDGES 16u /* buffers per queue, for pages of which a request has only a part */
 #define DISK_ALIGN 64u /* a cache line */
 
 enum run_step { RUN_WHOLE, EDGE_READ, EDGE_FETCH, EDGE_STORE };
@@ -23,8 +23,8 @@ enum run_step { RUN_WHOLE, EDGE_READ, EDGE_FETCH, EDGE_STORE };
 struct disk_run {
 	struct disk_request *request;
 	uint64_t page;
-	uint8_t *data;          /* edge: the request's bytes, or NULL for zeroes */
-	uint16_t first, length; /* edge: where its bytes are in the page */
+	uint8_t *data;          /* for an edge: the request's bytes, or NULL for zeroes */
+	uint16_t first, length; /* for an edge: the bytes' place in the page */
 	uint16_t count;         /* pages */
 	uint16_t edge;
 	enum run_step step;
@@ -36,7 +36,7 @@ struct disk_counters {
 	_Atomic uint64_t waited;
 };
 
-/* Of DISK_READ and DISK_WRITE. */
+/* For DISK_READ and DISK_WRITE. */
 struct disk_times {
 	struct histogram of[DISK_WRITE + 1];
 };
@@ -50,15 +50,16 @@ struct disk_queue {
 	unsigned slot; /* the queue's slot in @locks */
 	unsigned depth, busy;
 	struct disk_request_list pending, done;
-	/* Results of the last pass through `pending`. */
+	/* Bloom filter of the pages that requests in `pending` wait for. A pass over `pending` sets this and the
+	   next three fields. */
 	uint64_t shade;
-	unsigned waiters;   /* requests that found a page locked in the last pass */
-	bool more;          /* some request has more to discard */
-	bool fresh;         /* `pending` has a request that no pass has seen yet */
-	bool unlocked;      /* pages were unlocked since other queues were last woken */
+	unsigned waiters;   /* requests that found a page locked */
+	bool more;          /* a request has more pages to discard than it may in one poll */
+	bool fresh;         /* `pending` has a request that no pass has tried yet */
+	bool unlocked;      /* pages were unlocked and other queues not woken yet */
 	uint32_t allowance; /* pages that this poll may still discard */
 	unsigned io_count;
-	struct store_io ios[DISK_RUNS]; /* requests that the store has not taken yet */
+	struct store_io ios[DISK_RUNS]; /* requests that the store has not accepted yet */
 	unsigned idle_run_count, idle_edge_count;
 	uint16_t idle_runs[DISK_RUNS], idle_edges[DISK_EDGES];
 	struct disk_run runs[DISK_RUNS];
@@ -75,8 +76,8 @@ struct disk {
 	struct page_locks *locks;
 	pthread_mutex_t lock; /* guards the fields below */
 	LIST_HEAD(, disk_queue) queues;
-	struct disk_stats closed;        /* counters of closed queues */
-	struct disk_times *closed_times; /* of closed queues; NULL if the disk does not measure */
+	struct disk_stats closed;        /* sum over closed queues */
+	struct disk_times *closed_times; /* sum over closed queues, or NULL if the disk does not measure */
 };
 
 #endif

@@ -1,16 +1,15 @@
 /*
- * disk_requests: cuts requests into runs and collects the answers (disk.h).
+ * disk_requests: cuts requests into runs, and collects the answers of the store. disk.h has the theory.
  *
- * A request with bytes still to be started is in the list `pending`, in the order of arrival. requests_go_on() passes
- * through that list. Each request starts as many runs as it can. It stops at a locked page, if the queue has no free
- * run or edge page, or if this poll has discarded enough. `shade` is a Bloom filter of the pages for which earlier
- * requests in the list wait.
+ * A request that has bytes to start is in the list `pending`, in the order of arrival. requests_go_on() passes over
+ * the list and starts as many runs of each request as it can. A request stops at a locked page, when no free run or
+ * edge buffer is left, or when this poll has discarded enough pages.
  *
- * A run is one request to the store, with the run's index as its cookie. A run has one of these steps:
+ * A run is one request to the store at a time; its cookie is the run's index. A run has one of these steps:
  *
- *   RUN_WHOLE    whole pages from or into the front end's memory
- *   EDGE_READ    a part of a page, copied from the store's answer
- *   EDGE_FETCH   a part of a page to write: the page that was read is changed, and the step becomes EDGE_STORE
+ *   RUN_WHOLE    whole pages, from or to the front end's memory
+ *   EDGE_READ    a page of which a part is read: the part is copied from the store's answer
+ *   EDGE_FETCH   a page of which a part is written: the answer is changed, and the step becomes EDGE_STORE
  *   EDGE_STORE   the changed page is written
  *
  * Requests that the store does not accept at once stay in `ios` and are submitted again.
@@ -23,13 +22,13 @@
 #include <errno.h>
 #include <string.h>
 
-#define DISK_DONES 64u                /* the most answers taken at once */
-#define DISCARD_PAGES PAGE_LOCKS_SPAN /* the most pages discarded in one poll */
+#define DISK_DONES 64u                /* most answers taken at once */
+#define DISCARD_PAGES PAGE_LOCKS_SPAN /* most pages discarded in one poll */
 
-/* The result of a request's next step. */
+/* The outcome of an attempt to continue a request. */
 enum progress { PROGRESS_MADE, PROGRESS_LOCKED, PROGRESS_NO_ROOM, PROGRESS_ENOUGH };
 
-/* Only one thread writes a counter. Others only read it. */
+/* No atomic addition, because a counter has one writer. */
 static void count_up(_Atomic uint64_t *counter, uint64_t by)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
@@ -41,7 +40,7 @@ static void request_finish(struct disk_queue *queue, struct disk_request *reques
 {
 	struct disk_counters *counters = &queue->counters;
 
-	/* An unknown operation is not counted. */
+	/* op may be invalid */
 	if (request->op < DISK_OPS) {
 		count_up(&counters->requests[request->op], 1);
 		if (request->status)
@@ -67,7 +66,7 @@ static void run_ask(struct disk_queue *queue, uint16_t index, enum store_op op, 
 {
 	const struct disk_run *run = &queue->runs[index];
 
-	/* A run has one store request at a time, so there is room. */
+	/* `ios` has an entry for each run, and a run has one request at a time. */
 	assert(queue->io_count < DISK_RUNS);
 	queue->ios[queue->io_count++] = (struct store_io){
 	    .op = op,
@@ -139,7 +138,7 @@ static void answers_take(struct disk_queue *queue)
 	struct store_done dones[DISK_DONES];
 	int count;
 
-	/* This loop ends, because it submits nothing. */
+	/* Terminates, because nothing is submitted here. */
 	do {
 		count = store_poll(queue->inner, dones, DISK_DONES);
 		for (int i = 0; i < count; i++)
@@ -149,7 +148,7 @@ static void answers_take(struct disk_queue *queue)
 
 /* --- Cutting requests ------------------------------------------------------------------------------------ */
 
-/* Returns one bit for each 1 MiB that the run touches. */
+/* Returns the Bloom filter's bits for a run: one for each 1 MiB that it touches. */
 static uint64_t shade_of(uint64_t page, uint32_t count)
 {
 	uint64_t first = page / STORE_RUN_MAX, last = (page + count - 1) / STORE_RUN_MAX;
@@ -158,7 +157,8 @@ static uint64_t shade_of(uint64_t page, uint32_t count)
 	return UINT64_C(1) << (first * golden >> 58) | UINT64_C(1) << (last * golden >> 58);
 }
 
-/* Locks pages. If they are not free, marks them in `shade`, so that later requests for these pages do not overtake. */
+/* Locks pages. If they are locked already, adds them to `shade`, so that later requests for them do not overtake
+   this one. */
 static bool pages_lock(struct disk_queue *queue, uint64_t page, uint32_t count, bool exclusive)
 {
 	uint64_t shade = shade_of(page, count);
@@ -174,7 +174,7 @@ static uint8_t *request_data(const struct disk_request *request)
 	return request->data ? (uint8_t *)request->data + (request->own.next - request->offset) : NULL;
 }
 
-/* Makes a run that begins at own.next, whose pages are locked. The caller must start the run. */
+/* Makes a run that begins at own.next. The pages are locked, and the caller starts the run. */
 static struct disk_run *run_begin(struct disk_queue *queue, struct disk_request *request, uint32_t count)
 {
 	struct disk_run *run = &queue->runs[queue->idle_runs[--queue->idle_run_count]];
@@ -313,7 +313,7 @@ static void requests_go_on(struct disk_queue *queue)
 		if (progress == PROGRESS_LOCKED)
 			request_waits(queue, request);
 		queue->more |= progress == PROGRESS_ENOUGH;
-		/* Requests that discard take turns. */
+		/* A discard that got some pages goes to the end, so that discards take turns. */
 		if (progress == PROGRESS_ENOUGH && request->own.next != next)
 			STAILQ_INSERT_TAIL(&last, request, own.link);
 		else
@@ -370,7 +370,7 @@ unsigned disk_poll(struct disk_queue *queue, struct disk_request *ret_done[], un
 		requests_go_on(queue);
 	ios_send(queue);
 	answers_take(queue);
-	/* The answers may have freed runs or unlocked pages. */
+	/* Answers may have freed runs or unlocked pages that waiting requests need. */
 	if (queue->unlocked && !STAILQ_EMPTY(&queue->pending))
 		requests_go_on(queue);
 	ios_send(queue);

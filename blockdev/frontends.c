@@ -1,4 +1,3 @@
-/* frontends: see frontends.h. */
 #include "blockdev/frontends.h"
 
 #include "common/log.h"
@@ -9,7 +8,7 @@
 #include <string.h>
 
 #define WHY_MAX 256
-/* The defaults of the front ends: ARENA_DEFAULT in ublk.c, and FUSE_REQUESTS times FUSE_REQUEST_BYTES in fuse.c. */
+/* As ARENA_DEFAULT in ublk.c, and FUSE_REQUESTS times FUSE_REQUEST_BYTES in fuse.c. */
 #define UBLK_FLIGHT_KIB (16u << 10)
 #define FUSE_FLIGHT_KIB (8u << 10)
 #define REQUEST_KIB 128u

@@ -1,4 +1,4 @@
-/* farpage-blockdev: serves a block device whose contents are in donors' memory. See keeper.h. */
+/* farpage-blockdev: serves a block device whose contents are in donors' memory. keeper.h has the theory. */
 #include "blockdev/daemon/keeper.h"
 #include "blockdev/daemon/settings.h"
 #include "common/descriptors.h"
@@ -21,7 +21,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	if (status < 0)
 		return EXIT_FAILURE;
-	/* A process that waits for this one needs only errors and warnings. */
+	/* The process that waits for this one needs only errors and warnings. */
 	if (settings.verbose)
 		level = LOG_LEVEL_DEBUG;
 	else if (settings.ready_fd || settings.remove)

@@ -7,10 +7,8 @@
 #include <unistd.h>
 
 _Static_assert((PAGE_LOCKS & (PAGE_LOCKS - 1)) == 0, "a power of two");
-/*
- * A run that crosses a multiple of PAGE_LOCKS pages jumps by PAGE_LOCKS_SPREAD words. It must not meet its own
- * beginning.
- */
+/* If a run crosses a multiple of PAGE_LOCKS pages, its words jump by PAGE_LOCKS_SPREAD. They must not reach the
+   run's own first words. */
 _Static_assert(PAGE_LOCKS_SPREAD + 1 + STORE_RUN_MAX < PAGE_LOCKS && PAGE_LOCKS_SPREAD >= STORE_RUN_MAX,
 	       "a run's pages have words of their own");
 _Static_assert(PAGE_LOCKS_SPAN >= STORE_RUN_MAX, "a run is in one span or in two");
@@ -100,7 +98,7 @@ uint32_t page_locks_span(struct page_locks *locks, unsigned slot, uint64_t page,
 	uint64_t none = 0;
 	uint32_t unlocked = 0;
 
-	/* Looks first, like page_locks_try(). */
+	/* As in page_locks_try(): without this look, two queues could wake each other for ever. */
 	if (!word_is_free(locks, page, true))
 		return 0;
 	if (!atomic_compare_exchange_strong(&locks->span, &none, page / PAGE_LOCKS_SPAN + 1))
@@ -127,7 +125,7 @@ void page_locks_wake(struct page_locks *locks, unsigned slot)
 
 	if (!others)
 		return;
-	/* Several threads may find the same bits. The thread that clears a bit wakes its queue. */
+	/* Several threads may find the same bit. The one that clears it wakes the queue. */
 	others &= atomic_fetch_and(&locks->waiting, ~others);
 	for (; others; others &= others - 1)
 		eventfd_write(locks->slots[__builtin_ctzll(others)].fd, 1);
@@ -152,10 +150,8 @@ void page_locks_disarm(struct page_locks *locks, unsigned slot)
 
 	if (!locks->slots[slot].armed)
 		return;
-	/*
-	 * If another thread has cleared the bit, it writes the eventfd at once. If that write has not come yet, the
-	 * next call takes it.
-	 */
+	/* If another thread has cleared the bit, it is about to write the eventfd. If it has not yet, the next call
+	   reads it. */
 	if (atomic_fetch_and(&locks->waiting, ~slot_bit(slot)) & slot_bit(slot) ||
 	    eventfd_read(locks->slots[slot].fd, &value) == 0)
 		locks->slots[slot].armed = false;
@@ -168,7 +164,8 @@ int page_locks_join(struct page_locks *locks, unsigned *ret_slot)
 	for (unsigned slot = 0; slot < PAGE_LOCKS_QUEUES; slot++) {
 		if (atomic_fetch_or(&locks->joined, slot_bit(slot)) & slot_bit(slot))
 			continue;
-		/* Descriptors stay open until the end, so that a late wake-up never writes to another file. */
+		/* Descriptors stay open until page_locks_close(), so that a late wake-up never writes to another
+		   file. */
 		if (locks->slots[slot].fd < 0)
 			locks->slots[slot].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (locks->slots[slot].fd < 0) {

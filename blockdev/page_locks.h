@@ -1,34 +1,37 @@
 /*
- * page_locks: locks the pages of a disk that are being read, written or discarded, for all of its queues.
+ * page_locks: locks the pages of a disk that are being read, written or discarded. All queues of the disk share one
+ * table.
  *
- * Theory of operation. There is a fixed table of PAGE_LOCKS small words. Pages are spread over the table so that no two
- * pages of a run share a word. Pages at the same place of different 256 MiB parts of the disk, which programs often use
- * at the same time, share no word either. Two pages that share a word are treated as one page. A word is 0, a number of
- * readers, or PAGE_LOCKED.
+ * Theory of operation. The table has PAGE_LOCKS words. Each page belongs to one word, so several pages share a word
+ * and are locked together. The pages of one run never share a word. Pages at the same place of different 256 MiB
+ * parts of the disk do not share one either, because programs often use such pages at the same time. A word is 0, a
+ * number of readers, or PAGE_LOCKED.
  *
- * A run is locked as a whole or not at all, and no thread waits inside. A lock is held only while the store works on
- * the page, and never while another lock is wanted. So there is no deadlock.
+ * page_locks_try() locks all pages of a run, or none. It does not wait. A page is locked only while the store works
+ * on it, and no thread waits for a lock while it has one. So there is no deadlock.
  *
- * Discards may concern whole disks, so they lock no words. A discard first announces the group of PAGE_LOCKS_SPAN pages
- * in which it works (`span`, one for all queues). It then looks for locked pages in that group. A thread that locks
- * pages first takes the words and then looks if they are in the span. So the second of the two sees the first and backs
- * off.
+ * A discard may concern a whole disk, so it does not lock pages one by one. page_locks_span() first announces a
+ * group of PAGE_LOCKS_SPAN pages in `span`, of which there is one for all queues. Then it looks for locked pages in
+ * the group. page_locks_try() first locks its pages, then looks at `span`. So if the two meet, the second one sees
+ * the first and backs off.
  *
- * Waking. A thread that found a page locked may try again at any time. Before it sleeps, it sets its bit in `waiting`
- * (page_locks_arm()) and tries once more. A thread that unlocks pages does so first and then reads `waiting`
- * (page_locks_wake()). page_locks_wake() clears the bits that it finds, and writes the eventfds of those queues.
+ * Waking. A queue that found a page locked can try again at any time. Before it sleeps, it sets its bit in `waiting`
+ * (page_locks_arm()) and tries once more. A queue that unlocks pages first unlocks them, and then calls
+ * page_locks_wake(). That clears the bits it finds in `waiting`, and writes the eventfds of their queues. If no bit
+ * is set, it makes no system call.
  *
- * All four steps are sequentially consistent. If the last try comes before the unlock, the bit was set before it is
- * read, so no wake-up is lost. If no bit is set, there is no system call.
+ * No wake-up is lost, because all these steps are sequentially consistent: if the last try was before the unlock,
+ * the bit was set before page_locks_wake() reads it. A bit is cleared either by its own queue (page_locks_disarm()),
+ * or by a thread that then writes the eventfd once.
  *
- * Each set bit is cleared exactly once: by its own queue (page_locks_disarm()), or by a thread that then writes the
- * eventfd once. An attempt that takes some pages of a run and releases them again also counts as an unlock. Two waiting
- * queues could thus wake each other without end. To avoid this, page_locks_try() first looks at the whole run.
+ * If page_locks_try() locks some pages of a run and must unlock them again, it wakes waiting queues, too. Two queues
+ * could wake each other in this way for ever. So page_locks_try() first checks whether the whole run looks free.
  *
- * There is no order between queues. If other queues lock a page without a pause, a queue may wait for it without limit.
+ * There is no order between queues. If other queues lock a page again and again, a queue may wait for it without
+ * limit.
  *
- * Threads. Any thread may call page_locks_try(), _unlock(), _span(), _span_end(), _wake() and _join(). A function that
- * takes @slot belongs to the thread of the queue that joined.
+ * Threads. Any thread may call page_locks_try(), _unlock(), _span(), _span_end(), _wake() and _join(). The other
+ * functions with @slot are for the thread of the queue that has this slot.
  */
 #ifndef BLOCKDEV_PAGE_LOCKS_H
 #define BLOCKDEV_PAGE_LOCKS_H
@@ -39,57 +42,55 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PAGE_LOCKS 65536u          /* words, a power of two: 128 KiB */
+#define PAGE_LOCKS 65536u          /* number of words, a power of two; 128 KiB */
 #define PAGE_LOCKED UINT16_MAX     /* locked exclusively */
 #define PAGE_LOCKS_QUEUES 64u      /* most queues that can join */
-#define PAGE_LOCKS_SPAN 16384u     /* pages (64 MiB) */
-#define PAGE_LOCKS_SPREAD 0x9e37u  /* distance in words between page P and page P + PAGE_LOCKS */
-#define PAGE_LOCKS_READERS 0xfff0u /* most readers of a word */
+#define PAGE_LOCKS_SPAN 16384u     /* pages per group: 64 MiB */
+#define PAGE_LOCKS_SPREAD 0x9e37u  /* word of page P + PAGE_LOCKS, minus word of page P */
+#define PAGE_LOCKS_READERS 0xfff0u /* most readers per word */
 
 struct page_locks_slot {
 	int fd;     /* -1 if never used */
-	bool armed; /* the queue's own: its bit in `waiting` was set, and it has not read the eventfd yet */
+	bool armed; /* only for the queue: its bit was set, and the wake-up has not been read yet */
 };
 
 struct page_locks {
-	_Alignas(64) _Atomic uint64_t waiting; /* one bit per slot, set if its queue sleeps and wants a page */
-	_Alignas(64) _Atomic uint64_t span;    /* 1 + the number of the group in which a discard works, or 0 for none */
-	_Alignas(64) _Atomic uint64_t joined;  /* slots in use */
+	_Alignas(64) _Atomic uint64_t waiting; /* one bit per slot: the queue is about to sleep, and wants a page */
+	_Alignas(64) _Atomic uint64_t span;    /* 1 + number of the group in which a discard works, or 0 */
+	_Alignas(64) _Atomic uint64_t joined;  /* one bit per slot: in use */
 	struct page_locks_slot slots[PAGE_LOCKS_QUEUES];
 	_Atomic uint16_t words[PAGE_LOCKS];
 };
 
-/* Opens a table. Its memory is allocated on return. Returns 0 or -ENOMEM. */
+/* Opens a table and touches its memory. Returns 0 or -ENOMEM. */
 int page_locks_open(struct page_locks **ret_locks);
-/* Closes the table after every queue has left. Accepts NULL. */
+/* Closes the table. All queues must have left. Accepts NULL. */
 void page_locks_close(struct page_locks *locks);
 
-/* Takes a slot for a queue. Returns 0, -EBUSY if all are taken, or an error of eventfd(2). */
+/* Assigns a slot to a queue. Returns 0, -EBUSY if all are in use, or -errno of eventfd(2). */
 int page_locks_join(struct page_locks *locks, unsigned *ret_slot);
 void page_locks_leave(struct page_locks *locks, unsigned slot);
 
-/* Locks @count pages (at most STORE_RUN_MAX), shared to read or @exclusive. Returns false if it locked none of them. */
+/* Locks @count pages (at most STORE_RUN_MAX), for reading or @exclusive. Returns false if it locked none. */
 bool page_locks_try(struct page_locks *locks, unsigned slot, uint64_t page, uint32_t count, bool exclusive);
-/* Unlocks pages. The caller then calls page_locks_wake(), once for several unlocks. */
+/* Unlocks pages. The caller then calls page_locks_wake(), once for any number of unlocks. */
 void page_locks_unlock(struct page_locks *locks, uint64_t page, uint32_t count, bool exclusive);
 
-/*
- * Returns how many of @count pages from @page on can be discarded now, 0 .. @count. All @count pages must be in one
- * group. If the result is not 0, nobody locks them until page_locks_span_end(). Call that soon, and page_locks_wake()
- * after it.
- */
+/* Reserves pages for a discard. The @count pages from @page on must be in one group. Returns how many of them can be
+   discarded now, possibly 0. If it is not 0, nobody can lock these pages until page_locks_span_end(). The caller
+   must call that soon, and then page_locks_wake(). */
 uint32_t page_locks_span(struct page_locks *locks, unsigned slot, uint64_t page, uint32_t count);
 void page_locks_span_end(struct page_locks *locks);
 
 /* Wakes the queues that wait, except the caller's own. */
 void page_locks_wake(struct page_locks *locks, unsigned slot);
 
-/* Returns a descriptor that is readable when a page has been unlocked since page_locks_arm(). */
+/* Returns a descriptor that becomes readable when pages are unlocked after page_locks_arm(). */
 int page_locks_fd(const struct page_locks *locks, unsigned slot);
-/* Prepares to sleep. The caller then tries once more. */
+/* Announces that the queue is about to sleep. The caller then tries once more. */
 void page_locks_arm(struct page_locks *locks, unsigned slot);
-/* Undoes page_locks_arm(): unlocks no longer wake the queue, and the descriptor is no longer readable. If a wake-up is
-   still on its way, the next call takes it. */
+/* Undoes page_locks_arm(). The descriptor is no longer readable, unless another thread is just about to write it. In
+   that case the next call reads it. */
 void page_locks_disarm(struct page_locks *locks, unsigned slot);
 
 /* For tests: returns true if no page is locked. */

@@ -1,7 +1,6 @@
 /*
- * bitmap: runs of bits. The bits lie in words of 64.
- *
- * Any thread, also without a lock: bits of the same word that another thread changes are kept.
+ * bitmap: sets and reads bits in an array of 64-bit words. Any thread may call these functions without a lock,
+ * because they change a word atomically: bits that another thread sets in the same word are not lost.
  */
 #ifndef PAGER_BITMAP_H
 #define PAGER_BITMAP_H
@@ -11,7 +10,6 @@
 
 #define BITMAP_WORD 64u
 
-/* Sets @count bits from @first on to @value. */
 static inline void bitmap_set(uint64_t *words, uint64_t first, uint64_t count, bool value)
 {
 	while (count) {

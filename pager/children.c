@@ -62,7 +62,7 @@ void children_close(struct children *children)
 	children->core = NULL;
 }
 
-/* Records the pages that are far for the child. core->evict_lock is held, so no page is half way out. */
+/* Takes the child's snapshot. core->evict_lock is held, so no page is PAGE_EVICTING. */
 static void take_snapshot(struct children *children, struct child *child)
 {
 	struct pages *pages = &children->core->pages;
@@ -74,7 +74,6 @@ static void take_snapshot(struct children *children, struct child *child)
 	}
 }
 
-/* Fills in the entry of a new child. Returns 0 or -errno. */
 static int fill_entry(struct children *children, struct child *child, const struct child *parent, int uffd)
 {
 	struct core *core = children->core;
@@ -102,7 +101,8 @@ bool children_announce(struct children *children, int socket)
 {
 	if (!children->core->uffd.sees_forks)
 		return false;
-	/* Waits until the previous child's descriptor is sent. If its fork has failed, nobody will send it. */
+	/* The previous child's descriptor must be sent first. If that child's fork has failed, nobody sends it, so
+	   the wait is limited. */
 	for (unsigned tries = 0; atomic_load(&children->announced) >= 0 && tries < ANNOUNCE_TRIES; tries++)
 		usleep(ANNOUNCE_US);
 	int old = atomic_exchange(&children->announced, socket);
@@ -111,8 +111,8 @@ bool children_announce(struct children *children, int socket)
 	return true;
 }
 
-/* Sends @uffd to the announced child of the program. If the child keeps it open, its memory does not read as zeroes
-   when this process ends first. An @uffd of -1 tells the child that it cannot have far memory and must end. */
+/* Sends @uffd to the announced child of the program. The child keeps it open, so that its far pages do not turn into
+   zeroes when this process ends. If @uffd is -1, tells the child to end, because it cannot have far memory. */
 static void send_uffd(struct children *children, int uffd)
 {
 	int socket = atomic_exchange(&children->announced, -1);
@@ -132,7 +132,7 @@ static void send_uffd(struct children *children, int uffd)
 	*header =
 	    (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof uffd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
 	memcpy(CMSG_DATA(header), &uffd, sizeof uffd);
-	sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* a new socket has room */
+	sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* never blocks: the socket is new and empty */
 	close(socket);
 }
 
@@ -146,8 +146,9 @@ static struct child *free_entry(struct children *children)
 
 static bool reap(struct children *children, int except);
 
-/* Poisons in @uffd the pages that are far for the new child. If that child forks meanwhile, poisoning answers EAGAIN
-   until the fork is read. The newest process lacks the same pages and has no entry either, so it is poisoned, too. */
+/* Poisons in @uffd the pages that are far for the new child. If that child forks meanwhile, poisoning answers
+   EAGAIN until the fork's event is read. The event's process lacks the same pages and has no entry, so it is
+   poisoned, too. */
 static void poison_far(struct children *children, const struct child *parent, int uffd)
 {
 	struct core *core = children->core;
@@ -171,10 +172,11 @@ static void count_stopped(struct core *core)
 }
 
 /*
- * Refuses a child that has no entry. With its descriptor open and unanswered, the child would hang. With its descriptor
- * closed, its far pages would read as zeroes. So its far pages are poisoned. Without UFFDIO_POISON the program's own
- * child is told to end. A child's own child cannot be told, and hangs. @error is -errno, or 0 if there are too many
- * children.
+ * Refuses a child that gets no entry. If its descriptor stayed open, the child would wait forever in its first far
+ * fault. If the descriptor were closed, far pages would read as zeroes. So the far pages are poisoned first.
+ *
+ * If the kernel has no UFFDIO_POISON, the program's own child is told to end. A child's child has no socket for
+ * that, and waits forever. @error is -errno, or 0 if there are too many children.
  */
 static void refuse(struct children *children, const struct child *parent, int uffd, int error)
 {
@@ -196,7 +198,7 @@ static void refuse(struct children *children, const struct child *parent, int uf
 	close(uffd);
 	int socket = parent ? -1 : atomic_exchange(&children->announced, -1);
 	if (socket >= 0)
-		close(socket); /* the end of file tells the child */
+		close(socket); /* the child reads end of file */
 }
 
 void children_add(struct children *children, const struct child *parent, int uffd)
@@ -240,8 +242,8 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 	return result == -EAGAIN ? result : 0;
 }
 
-/* Gives @page to @child. The lock is held. @room says whether room for the page is claimed. The function claims it if
-   necessary. Returns 0, -EAGAIN, -ENOMEM, or -ENOSPC if the child has used up its share. */
+/* Places @page in @child. The lock is held. *@room says whether memory for the page is claimed; if not, claims it.
+   Returns 0, -EAGAIN, -ENOMEM, or -ENOSPC if the child has used its share. */
 static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool *room)
 {
 	struct core *core = children->core;
@@ -250,7 +252,7 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 	if (!*room && core_claim(core, 1, 0) == 0)
 		return -EAGAIN;
 	int result = uffd_copy(child->uffd, core_address(core, page), data, STORE_PAGE, NULL);
-	*room = result != 0; /* unused room is for the next attempt, or the caller releases it */
+	*room = result != 0; /* the caller releases a claim that was not used */
 	if (result == 0)
 		child->given++;
 	if (result == -EAGAIN || result == -ENOMEM)
@@ -258,14 +260,14 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 	if (result)
 		uffd_wake(child->uffd, core_address(core, page), STORE_PAGE);
 	clear_bit(child, page);
-	return 0; /* on any other error the child has the page, has unmapped it, or is gone */
+	return 0; /* after another error, the child already has the page, has unmapped it, or has ended */
 }
 
 int children_answer(struct children *children, struct child *child, uint64_t page, const void *data)
 {
 	bool room = false;
 	pthread_mutex_lock(&children->lock);
-	/* The evictor may have handed the page over since it was read. */
+	/* If the evictor has handed the page over since it was read, there is nothing to do. */
 	int result = data && !bit_of(child, page) ? 0 : give(children, child, page, data ? data : zeroes, &room);
 	pthread_mutex_unlock(&children->lock);
 	if (room)
@@ -277,7 +279,6 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
 	return result == -EAGAIN ? result : 0;
 }
 
-/* Hands @page to every child that needs it. */
 static void hand_over(struct children *children, uint64_t page, const void *data, bool *room)
 {
 	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
@@ -287,8 +288,8 @@ static void hand_over(struct children *children, uint64_t page, const void *data
 			result = child->uffd < 0 || !bit_of(child, page) ? 0
 				 : data                                  ? give(children, child, page, data, room)
 									 : -EIO;
-			/* There is no room for a second child's copy. Waiting would be in vain, because this thread
-			   itself makes room. */
+			/* No memory for a second child's copy. This thread cannot wait for memory, because it is the
+			   one that makes memory free. */
 			if (result == -EAGAIN && !*room && core_free(children->core) <= 0)
 				result = -ENOSPC;
 			if (result && result != -EAGAIN) {
@@ -301,7 +302,7 @@ static void hand_over(struct children *children, uint64_t page, const void *data
 			}
 			pthread_mutex_unlock(&children->lock);
 			if (result == -EAGAIN)
-				sched_yield(); /* until the handler has read the child's event */
+				sched_yield(); /* until the handler has read an event of the child */
 		}
 	}
 }
@@ -316,10 +317,10 @@ static unsigned added(struct children *children)
 
 bool children_hand_over(struct children *children, uint64_t page, const void *data)
 {
-	bool room = true; /* the room of the parent's page, which is leaving */
+	bool room = true; /* the claim of the parent's page, which is being evicted */
 	unsigned before;
-	/* A child's own child may have taken an entry that was passed already, with pages that its parent still
-	   needed. */
+	/* If a child forks meanwhile, its own child may get an entry that the loop has already passed. So the loop
+	   is repeated. */
 	do {
 		before = added(children);
 		hand_over(children, page, data, &room);
@@ -327,7 +328,7 @@ bool children_hand_over(struct children *children, uint64_t page, const void *da
 	return !room;
 }
 
-/* Discards the contents that were kept for children only, because no child is left. */
+/* Discards contents that were preserved for children only. Called when there are no children any more. */
 static void sweep(struct children *children)
 {
 	struct core *core = children->core;
@@ -343,8 +344,8 @@ static void sweep(struct children *children)
 	}
 }
 
-/* Forgets children that are gone, except the one whose descriptor is @except. The lock is held. Returns true if any
-   child was forgotten. */
+/* Removes children that have ended, except the one whose descriptor is @except. The lock is held. Returns true if
+   any was removed. */
 static bool reap(struct children *children, int except)
 {
 	bool any = false;
@@ -352,7 +353,8 @@ static bool reap(struct children *children, int except)
 		struct child *child = &children->entries[i];
 		if (child->uffd < 0 || child->uffd == except)
 			continue;
-		/* Unprotecting a page does no harm, and answers ESRCH once the address space is gone. */
+		/* A probe: ending the protection of a page changes nothing here, and answers ESRCH if the process
+		   has ended. */
 		struct uffd probe = {.fd = child->uffd};
 		if (uffd_protect(&probe, children->core->window->base, STORE_PAGE, false) != -ESRCH)
 			continue;

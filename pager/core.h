@@ -1,10 +1,15 @@
 /*
  * core: the state that the handler and the evictor of one pager share.
  *
- * The budget counts pages. `resident` counts the program's resident pages, the pages handed to forked children, and
- * room claimed for more. core_claim() never raises it above `limit`. The handler claims room before it brings a page
- * in. The evictor releases room after the page's memory is really free. The evictor starts to work when fewer than
- * `low` pages are free, and works until `high` pages are free.
+ * The budget is counted in pages. `limit` is the number of pages that the program may have in local memory.
+ * `resident` counts the pages that it has, those that were handed to forked children, and those that are claimed but
+ * not present yet.
+ *
+ * First, the handler calls core_claim() before it places a page. A claim never raises `resident` above `limit`. If
+ * fewer than `low` pages are then free, core_claim() wakes the evictor. The evictor evicts pages until `high` pages
+ * are free. It calls core_release() only when the kernel has freed their memory. A parked fault may wait for free
+ * memory or for a page. A thread that frees memory or finishes its work on a page calls core_settled(), which wakes
+ * the handler.
  */
 #ifndef PAGER_CORE_H
 #define PAGER_CORE_H
@@ -31,20 +36,22 @@ struct core {
 	struct store_buffer *buffer; /* registration of the victim buffer's frames */
 	struct pager_counters *counters;
 	struct children *children;
-	struct follow *follow; /* the handler's part that tells the evictor its processor */
+	struct follow *follow; /* the handler's; tells the evictor on which processor to run */
 
 	_Atomic int64_t limit, resident; /* pages */
 	int64_t low, high;
-	_Atomic int64_t kept; /* pages that must not leave (keep.h) */
+	_Atomic int64_t kept; /* pages with the mark PAGE_KEPT, which are never evicted (keep.h) */
 	unsigned timeout_ms, spin_us;
 
 	struct kick handler_kick, evictor_kick;
-	_Atomic unsigned waiting;     /* faults that the handler has parked until the next core_settled() */
+	_Atomic unsigned waiting;     /* number of faults that the handler has parked */
 	_Atomic uint64_t settlements; /* number of core_settled() calls */
-	_Atomic pid_t evictor_thread; /* the evictor, which must not wait for itself in a fault */
-	/* Held by the evictor while pages are half way out, and by the handler while it adds a child of the program. */
+	_Atomic pid_t evictor_thread; /* the evictor's thread ID, by which the handler knows the evictor's own faults */
+	/* The evictor holds it while pages are PAGE_EVICTING. The handler holds it while it adds a child of the
+	   program. */
 	pthread_mutex_t evict_lock;
-	/* Odd while the handler reads events, until the snapshots of forks among them are taken. */
+	/* Odd from the handler's read of events until it has taken the snapshots of the forks among them. Discards
+	   wait. */
 	_Atomic uint64_t looks;
 	_Atomic bool stop;
 };
@@ -70,8 +77,8 @@ static inline void core_count(uint64_t *counter, uint64_t amount)
 	__atomic_fetch_add(counter, amount, __ATOMIC_RELAXED);
 }
 
-/* Claims room for up to @wanted pages, leaving at least @spare pages free. Wakes the evictor when room runs low.
-   Returns the number of pages claimed. */
+/* Claims local memory for up to @wanted pages, so that at least @spare pages stay free. Wakes the evictor if fewer
+   than `low` pages are then free. Returns the number of pages claimed. */
 static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spare)
 {
 	int64_t limit = atomic_load_explicit(&core->limit, memory_order_relaxed);
@@ -92,14 +99,14 @@ static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spar
 	return claimed;
 }
 
-/* Releases the room of @count pages, which are gone from this machine or never came. */
+/* Releases the claim of @count pages, whose memory is free again or was never used. */
 static inline void core_release(struct core *core, int64_t count)
 {
 	int64_t before = atomic_fetch_sub(&core->resident, count);
 	__atomic_store_n(&core->counters->resident_pages, (uint64_t)(before - count), __ATOMIC_RELAXED);
 }
 
-/* Tells the handler that a page or room has become available. The handler may be waiting for it. */
+/* Reports that a page has settled or memory has become free. The handler then retries its parked faults. */
 static inline void core_settled(struct core *core)
 {
 	atomic_fetch_add(&core->settlements, 1);

@@ -7,10 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PORTION 512u /* the most pages in PAGE_DISCARDING at once */
+#define PORTION 512u /* most pages that are PAGE_DISCARDING at once */
 
-/* Moves @page to PAGE_DISCARDING as soon as no other thread works on it. Leaves an untouched page alone. Returns the
-   state that the page had. */
+/* Waits until no other thread works on @page, then moves it to PAGE_DISCARDING. Leaves an untouched page alone.
+   Returns the state before. */
 static enum page_state hold(struct core *core, uint64_t page)
 {
 	for (unsigned tries = 0;; tries++) {
@@ -23,13 +23,13 @@ static enum page_state hold(struct core *core, uint64_t page)
 		case PAGE_BUFFERED:
 		case PAGE_FAR:
 		case PAGE_LOST:
-			/* The move starts from this very word. The page may leave and come back meanwhile, with its
-			   write still in flight. */
+			/* Moves only if the word is unchanged. Otherwise the page could have left and returned
+			   since, and its write could be in flight. */
 			if (!(word & PAGE_WRITING) && pages_move_from(&core->pages, page, word, PAGE_DISCARDING, 0))
 				return state;
 			break;
 		default:
-			break; /* the page settles within microseconds, or once its donor has answered */
+			break; /* another thread works on the page, for microseconds or until a donor answers */
 		}
 		if (tries < 100)
 			sched_yield();
@@ -53,8 +53,8 @@ static void hold_portion(struct core *core, uint64_t page, unsigned count, struc
 	}
 }
 
-/* Discards the donors' contents of the held pages, except contents that a forked child may still ask for. children.c
-   discards those later. Returns true if there are such contents. */
+/* Discards the donors' contents of the held pages, except those that a forked child may still read. Returns true if
+   there are such contents; children.c discards them after the last child. */
 static bool forget_far(struct core *core, uint64_t page, const struct held *held)
 {
 	bool any_kept = false;
@@ -74,15 +74,15 @@ static bool forget_far(struct core *core, uint64_t page, const struct held *held
 	return any_kept;
 }
 
-/* Discards contents that forget_far() has left to children.c, but that children.c did not discard because the pages
-   were held here. */
+/* Discards contents that forget_far() left to children.c and that children.c then skipped, because the pages were
+   PAGE_DISCARDING. */
 static void forget_swept(struct core *core, uint64_t page, unsigned count)
 {
 	for (uint64_t end = page + count; page < end; page++) {
 		if (pages_load(&core->pages, page) & PAGE_SNAPSHOT)
 			continue;
 		if (!pages_move(&core->pages, page, PAGE_UNTOUCHED, PAGE_DISCARDING, 0))
-			continue; /* the page is in use again, and its next write replaces the contents */
+			continue; /* the page is in use again; its next write replaces the contents */
 		store_discard(core->store, page, 1);
 		pages_move(&core->pages, page, PAGE_DISCARDING, PAGE_UNTOUCHED, 0);
 	}
@@ -92,7 +92,7 @@ static void discard_portion(struct core *core, uint64_t page, unsigned count)
 {
 	struct held held;
 	hold_portion(core, page, count, &held);
-	/* Untouched pages are dropped, too: some may be present without a fetch (mapped over, filled ahead). */
+	/* Untouched pages are dropped, too, because some may be present: mapped over, or filled ahead. */
 	madvise(core_address(core, page), (size_t)count * STORE_PAGE, MADV_DONTNEED);
 	if (!held.any)
 		return;
@@ -109,8 +109,8 @@ static void discard_portion(struct core *core, uint64_t page, unsigned count)
 	core_settled(core);
 }
 
-/* Waits until the handler has taken the snapshots of all forks that have returned. The children need the pages that
-   were far at that moment. */
+/* Waits while the handler takes snapshots. A forked child needs the pages that were far at the fork, so they must
+   not be discarded before its snapshot has them. */
 static void await_forks(const struct core *core)
 {
 	uint64_t looks = atomic_load(&core->looks);

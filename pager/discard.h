@@ -1,9 +1,10 @@
 /*
- * discard: makes pages of the window read as zeroes, and frees their memory here and on the donors (munmap,
- * MADV_DONTNEED). Any thread of the program may call it. It waits for pages that another thread is moving.
+ * discard: makes pages of the window read as zeroes, and frees their memory here and on the donors. Called for
+ * munmap(2) and MADV_DONTNEED, by any thread of the program.
  *
- * Pages are PAGE_DISCARDING while they are dropped, in portions of ascending order. So two threads that discard the
- * same pages cannot wait for each other.
+ * While a page is discarded, it is PAGE_DISCARDING. If another thread works on a page, the discarding thread waits
+ * until that thread is done. Two threads that discard the same pages cannot deadlock, because each proceeds in
+ * ascending order.
  */
 #ifndef PAGER_DISCARD_H
 #define PAGER_DISCARD_H

@@ -1,7 +1,8 @@
 /*
- * entry: encloses farpage's code in a thread of the program. The thread cannot be cancelled inside that code, even with
- * PTHREAD_CANCEL_ASYNCHRONOUS. A thread that ended there would leave locks held and pages half moved. A call that
- * succeeds leaves errno unchanged. Entering and leaving make no system call.
+ * entry: brackets for farpage's code in a thread of the program. Between entry_begin() and entry_end() the thread
+ * cannot be cancelled, even with PTHREAD_CANCEL_ASYNCHRONOUS. Otherwise a cancelled thread could leave a lock held
+ * or a page in an in-between state for ever. After a successful call, errno is as before. Neither function makes a
+ * system call.
  */
 #ifndef PAGER_ENTRY_H
 #define PAGER_ENTRY_H
@@ -20,7 +21,7 @@ static inline struct entry entry_begin(void)
 	return entry;
 }
 
-/* Returns @result. Keeps errno if @result is not 0, and restores it otherwise. */
+/* Returns @result. Restores errno if @result is 0, and otherwise leaves the error there. */
 static inline int entry_end(struct entry entry, int result)
 {
 	int error = result ? errno : entry.error;

@@ -17,26 +17,26 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define RUN_MAX 16u          /* the most pages of one write */
+#define RUN_MAX 16u          /* most pages per write */
 #define RETRY_NS 50000000ull /* pause before a failed write is repeated */
 #define ACCOUNT_BATCHES 16u  /* batches between two account() calls */
-#define FULL_MS 5000u        /* longest time that writes to full donors are repeated */
-#define LATE_NS 500000000ull /* most time that counts between two failures of a full donor */
+#define FULL_MS 5000u        /* how long writes to full donors are repeated */
+#define LATE_NS 500000000ull /* time between two failures counts up to this, if donors are full */
 #define ACCOUNT_SLACK                                                                                                  \
-	65536u /* the most bytes by which the bookkeeping grows between two account() calls: 14 for each evicted page */
+	65536u /* most bytes by which tables grow between two account() calls: 14 per evicted page (30 if sealed) */
 
 /* --- Writing ---------------------------------------------------------------------------------------------------- */
 
-/* Stops the program, because its contents can neither stay nor leave. It must not read wrong data. */
+/* Stops the program, because its contents can be neither stored nor kept, and must not be lost unnoticed. */
 static void stop_program(const char *why)
 {
 	log_error("pages cannot be sent out: %s: stopping process %d; add a donor or give more --local", why, getpid());
 	kill(getpid(), SIGBUS);
-	sleep(1); /* a program that handles SIGBUS must not continue */
+	sleep(1); /* the program may handle SIGBUS, but must not continue */
 	kill(getpid(), SIGKILL);
 }
 
-/* Returns how long a failed write is repeated. Full donors answer, so they get less time than a donor out of reach. */
+/* Returns how long a failed write is repeated. Full donors get less time, because waiting rarely helps. */
 static uint64_t patience_ns(const struct evictor *evictor, int status)
 {
 	unsigned ms = evictor->core->timeout_ms;
@@ -45,8 +45,9 @@ static uint64_t patience_ns(const struct evictor *evictor, int status)
 	return ms * 1000000ull;
 }
 
-/* Adds the time since the last failure. Returns how long writes have failed. Full donors answer at once. If the next
-   failure comes late, this thread had no processor, so the time beyond LATE_NS does not count. */
+/* Adds the time since the last failure, and returns for how long writes have failed. Full donors answer at once. If
+   the next failure comes late although donors are full, this thread had no processor. So at most LATE_NS are counted
+   then. */
 static uint64_t count_failing(struct evictor *evictor, int status, uint64_t now)
 {
 	uint64_t passed = evictor->failed_at ? now - evictor->failed_at : 0;
@@ -55,7 +56,6 @@ static uint64_t count_failing(struct evictor *evictor, int status, uint64_t now)
 	return evictor->failing_ns;
 }
 
-/* Stops the program if no donor is left, or if writes have failed for too long. */
 static void consider_stopping(struct evictor *evictor, int status)
 {
 	struct store_stats stats;
@@ -77,13 +77,13 @@ static void sleep_on_queue(struct evictor *evictor, int timeout_ms)
 static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t count);
 static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t count);
 
-/* Returns true if the contents of @frame must reach the donors. They may be the only copy, because the page has not
-   come back. Or a child that was forked before the page came back reads them from the donors. */
+/* Returns true if the failed write of @frame must be repeated, because the frame has the only copy, or because a
+   forked child will read the contents from the donors. */
 static bool frame_is_wanted(const struct core *core, uint32_t frame)
 {
 	uint32_t word = pages_load(&core->pages, core->victims.page_of[frame]);
 	enum page_state state = page_state(word);
-	bool is_away = state == PAGE_BUFFERED || state == PAGE_RETURNING; /* a return may still fail */
+	bool is_away = state == PAGE_BUFFERED || state == PAGE_RETURNING; /* the copy to the program may still fail */
 	return (is_away && page_frame(word) == frame) || word & PAGE_SNAPSHOT;
 }
 
@@ -110,7 +110,8 @@ static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t cou
 	core_settled(evictor->core);
 }
 
-/* Takes completed writes, and submits failed ones again. With @wait, sleeps until a write completes, at most 100 ms. */
+/* Processes completed writes, and repeats failed ones. With @wait, first sleeps until a write completes, but at most
+   100 ms. */
 static void poll_writes(struct evictor *evictor, bool wait)
 {
 	struct store_done dones[32];
@@ -187,7 +188,7 @@ static uint32_t allocate_frame(struct evictor *evictor)
 	return frame;
 }
 
-/* The frames of a write that is not staged yet. */
+/* Adjacent frames with adjacent pages, which one write will send. */
 struct run {
 	uint32_t frame, count;
 };
@@ -210,15 +211,17 @@ static void extend_run(struct evictor *evictor, struct run *run, uint32_t frame)
 	run->count++;
 }
 
-/* Chooses the evictor's processor. Forked children fault from other processors, and preserve_snapshot() waits for the
-   handler's reads for them: on one processor with the handler, preload_fork_far took 10.3 s instead of 9.0. */
+/* Chooses the evictor's processor. While there are forked children, it is not the handler's, because
+   preserve_snapshot() waits for the handler. With evictor and handler on one processor, the test preload_fork_far
+   took 10.3 s instead of 9.0. */
 static void choose_processor(struct evictor *evictor)
 {
 	bool children = atomic_load(&evictor->core->children->count) != 0;
 	follow_alone(evictor->core->follow, !children, &evictor->cpu);
 }
 
-/* Hands the donors' contents of @page, which are about to change, to the forked children that may need them. */
+/* Hands the donors' contents of @page to the forked children whose snapshots have it, before these contents
+   change. */
 static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 {
 	struct core *core = evictor->core;
@@ -229,8 +232,8 @@ static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 	choose_processor(evictor);
 	while (core->victims.in_flight)
 		poll_writes(evictor, true);
-	/* A child that faults again and again nearly always has a read in flight. So the handler must begin no more
-	   reads. */
+	/* The handler may start no more reads for children now. Otherwise a child that faults all the time would
+	   keep `reads` above 0 for ever. */
 	atomic_store(&core->children->held_back, true);
 	while (atomic_load(&core->children->reads))
 		sched_yield();
@@ -253,7 +256,7 @@ static void settle(struct evictor *evictor, uint64_t page, enum page_state state
 	(void)moved;
 }
 
-/* Prepares for a change of the donors' contents of @page: preserves them if a snapshot has the page. */
+/* Must be called before the donors' contents of @page change. Preserves them for forked children. */
 static void before_change(struct evictor *evictor, uint64_t page, struct run *run)
 {
 	if (!(pages_load(&evictor->core->pages, page) & PAGE_SNAPSHOT))
@@ -263,8 +266,8 @@ static void before_change(struct evictor *evictor, uint64_t page, struct run *ru
 	preserve_snapshot(evictor, page);
 }
 
-/* Handles a page that has left the program: forgets zeroes, buffers other contents, and queues dirty ones for
-   writing. */
+/* Handles a page that has left the program. Zeroes are forgotten. Other contents are copied to the victim buffer,
+   and dirty ones are queued for writing. */
 static void send_page(struct evictor *evictor, const struct taken *taken, struct run *run)
 {
 	struct core *core = evictor->core;
@@ -295,7 +298,8 @@ static void send_page(struct evictor *evictor, const struct taken *taken, struct
 	settle(evictor, page, PAGE_BUFFERED, frame);
 }
 
-/* Sorts by page, in place (Shell 1959). qsort(3) allocates, and malloc's locks are held while the program forks. */
+/* Sorts by page number, in place (Shell 1959). Not qsort(3), which may call malloc: a fork holds malloc's locks, and
+   would wait for this thread. */
 static void sort_taken(struct taken *taken, unsigned count)
 {
 	for (unsigned gap = count / 2; gap > 0; gap /= 2)
@@ -308,7 +312,7 @@ static void sort_taken(struct taken *taken, unsigned count)
 		}
 }
 
-/* Evicts the resident pages among @pages. Returns the number of pages that left. */
+/* Evicts those of @pages that are resident. Returns the number of pages that left. */
 static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned count)
 {
 	struct core *core = evictor->core;
@@ -364,8 +368,8 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 
 /* --- The budget ------------------------------------------------------------------------------------------------- */
 
-/* Computes the program's share of the budget. That share shrinks as farpage's own memory grows with the number of
-   tracked pages. */
+/* Computes how many pages the program may have: the local budget minus farpage's own memory, which grows with the
+   number of pages in use. */
 static void account(struct evictor *evictor)
 {
 	struct core *core = evictor->core;
@@ -391,7 +395,7 @@ static void account(struct evictor *evictor)
 
 /* --- Requests --------------------------------------------------------------------------------------------------- */
 
-/* Returns true if the page is on its way in, or is still being written from its last eviction. */
+/* Returns true if another thread is placing the page, or if the write of its last eviction is still in flight. */
 static bool is_busy(uint32_t word)
 {
 	enum page_state state = page_state(word);
@@ -418,7 +422,7 @@ static void send_range_out(struct evictor *evictor, uint64_t page, uint64_t coun
 		}
 	}
 	evict(evictor, batch, length);
-	/* The pages must be on their donors, not in the victim buffer. */
+	/* The caller wants the pages on their donors only, so the victim buffer is emptied. */
 	while (core->victims.in_flight)
 		poll_writes(evictor, true);
 	for (uint32_t i = 0; i < core->victims.count; i++)
@@ -452,7 +456,7 @@ void evictor_send_out(struct evictor *evictor, uint64_t page, uint64_t count)
 
 /* --- The thread ------------------------------------------------------------------------------------------------- */
 
-/* Retries a batch of held pages, which may be free to leave by now. Returns the number of pages that left. */
+/* Retries a batch of held pages, some of which may no longer be held. Returns the number of pages that left. */
 static unsigned evict_held(struct evictor *evictor)
 {
 	uint64_t pages[TAKE_MAX];
@@ -460,7 +464,7 @@ static unsigned evict_held(struct evictor *evictor)
 	return count ? evict(evictor, pages, count) : 0;
 }
 
-/* Raises the limit by `high` pages if all resident pages are held and there is no room. */
+/* Raises the limit by `high` pages if no memory is free and all resident pages are held. */
 static void exceed_budget(struct evictor *evictor)
 {
 	struct core *core = evictor->core;
@@ -488,12 +492,12 @@ static void make_room(struct evictor *evictor)
 		unsigned count = residents_pop(&evictor->core->residents, pages, evictor->batch);
 		if (++evictor->since_account >= ACCOUNT_BATCHES) {
 			evictor->since_account = 0;
-			/* While the program faults as fast as pages leave, this loop does not end. */
+			/* Also in this loop, which does not end while the program faults as fast as pages leave. */
 			evict_held(evictor);
 			account(evictor);
 		}
-		/* No page can leave now, because all are held or on their way in. Sleeps for 1 ms, or until a write
-		   completes or a kick comes. */
+		/* No page could be evicted: all are held, or other threads work on them. Sleeps for 1 ms, or until a
+		   write completes or another thread rings. */
 		if (evict(evictor, pages, count) == 0 && (count || evict_held(evictor) == 0)) {
 			exceed_budget(evictor);
 			struct epoll_event event;
@@ -555,11 +559,11 @@ int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsi
 }
 
 /*
- * Runs on the evictor's thread. The kernel does a queue's work in the context of the thread that opened the queue. A
- * thread of the program could be in a fault that waits for this very queue.
+ * Runs in the evictor's thread, because the kernel completes a queue's requests in the thread that opened it. A
+ * thread of the program could be waiting in a fault for just these requests.
  *
- * Pages that were there before the pager do not fault, so the program would not slow down while too many pages are
- * resident. Therefore the pager counts as open only when it is within the budget.
+ * Returns only when the program is within its budget. A window that already has contents may exceed it, and touching
+ * pages that are present does not fault. So the program would not wait for the evictor later.
  */
 static int open_evictor(void *argument)
 {

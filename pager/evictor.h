@@ -1,23 +1,26 @@
 /*
- * evictor: the thread that makes room.
+ * evictor: the thread that evicts pages.
  *
- * Theory of operation. The evictor sleeps until fewer than `low` pages are free. Then it evicts the oldest residents in
- * batches until `high` pages are free. It takes a batch out of the program's reach (take.h), and judges each page by
- * its contents alone:
- * - A page of zeroes is forgotten.
- * - A page that equals its donors' contents is clean, and is not written.
- * - Any other page is dirty, and is written.
+ * Theory of operation. The evictor sleeps until fewer than `low` pages are free. Then it evicts batches of the
+ * oldest resident pages (residents.h) until `high` pages are free. A batch first leaves the program's reach
+ * (take.h), so that its contents no longer change. Then the evictor compares the contents of each page with the
+ * donors':
+ * - A page of zeroes becomes untouched: nothing needs to be stored.
+ * - A page that equals the donors' contents is clean. It is not written.
+ * - Any other page is dirty. It is written to its donors.
  *
- * Clean and dirty pages go through a frame of the victim buffer and stay readable there for a while.
+ * Clean and dirty pages are copied to the victim buffer (victims.h). Until their frame is reused, a fault is
+ * answered from there.
  *
- * A write that fails is repeated for `timeout_ms`, but for at most 5 s if all donors are full. Another donor may accept
- * it meanwhile. After that time the program is stopped by SIGBUS, because its memory can neither stay nor leave. If no
- * donor is left, it is stopped at once.
+ * Failed writes. A failed write is repeated, because a donor may return or another donor may accept it. The limit is
+ * `timeout_ms`, but at most 5 s if all donors are full. Then SIGBUS stops the program, because its memory can be
+ * neither stored nor kept. If no donor is left, SIGBUS stops the program at the first failure.
  *
- * Pages that cannot leave (TAKE_HELD in take.h) are set aside and retried a batch at a time. If all resident pages are
- * held and there is no room, the program exceeds its budget, and one log line says so. Otherwise it would wait forever.
+ * Pages that cannot leave. A page that a device or its mapping holds (TAKE_HELD in take.h) goes to a queue of its
+ * own. The evictor retries a batch of this queue now and then. If no other page is left to evict and no memory is
+ * free, the evictor raises the limit, because the program would otherwise wait forever. One log line says so.
  *
- * Requests of other threads (evictor_send_out()) are served between two rounds of making room.
+ * If another thread calls evictor_send_out(), the evictor serves this request before it looks for free pages again.
  */
 #ifndef PAGER_EVICTOR_H
 #define PAGER_EVICTOR_H
@@ -30,38 +33,38 @@ struct evictor {
 	struct core *core;
 	struct store_queue *queue;
 	struct take take;
-	unsigned batch; /* pages, at most TAKE_MAX */
+	unsigned batch; /* pages per batch, at most TAKE_MAX */
 	int epoll;
 	pthread_t thread;
 	bool running;
-	uint64_t overhead;      /* fixed bytes of the pager, part of the budget */
+	uint64_t overhead;      /* bytes of farpage's fixed tables, which count against the budget */
 	uint64_t local;         /* the local budget in bytes, from the options */
-	unsigned since_account; /* batches since the last account() */
-	int64_t beyond;         /* pages by which the budget is exceeded, because too many are held */
+	unsigned since_account; /* batches since the last account() (evictor.c) */
+	int64_t beyond;         /* pages by which the limit was raised because too many pages are held */
 	bool told_beyond;
-	/* Time of the last failed write, and how long writes have failed. Both are 0 while writes succeed. */
+	/* When the last write failed, and for how long writes have failed. Both are 0 while writes succeed. */
 	uint64_t failed_at, failing_ns;
-	int cpu;             /* the processor on which the evictor was put, or -1 for any */
-	int64_t handed_over; /* pages of this batch whose room forked children took over */
-	/* Writes of this batch. They are submitted together, so that one system call sends them. */
+	int cpu;             /* the processor that the evictor is pinned to, or -1 for none (follow.h) */
+	int64_t handed_over; /* pages of this batch whose claims now belong to forked children */
+	/* Writes of this batch. One store_submit() sends them all, to save system calls. */
 	struct store_io staged[TAKE_MAX];
 	unsigned staged_count;
 
-	pthread_mutex_t request_lock; /* one request at a time; guards the fields below */
+	pthread_mutex_t request_lock; /* for one request at a time; guards the fields below */
 	pthread_cond_t request_done;
 	bool request_busy;
 	_Atomic bool request_posted;
 	uint64_t request_page, request_count;
 };
 
-/* Allocates the evictor's memory. Does not start the thread. @landing and @copies are those of take_open(). Returns 0
-   or -errno. */
+/* @landing and @copies are those of take_open(). Does not start the thread. Returns 0 or -errno. */
 int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch, bool copies);
 int evictor_start(struct evictor *evictor);
-/* Ends the thread and frees the evictor's memory. The caller has set core->stop. Accepts a partly opened evictor. */
+/* Ends the thread and frees the evictor's memory. The caller sets core->stop first. Works after a failed
+   evictor_open(), too. */
 void evictor_close(struct evictor *evictor);
 
-/* Evicts a range of pages and returns when their donors have them. Any thread except the pager's own. */
+/* Evicts @count pages from @page on. Returns when their donors have them. Any thread except the pager's own. */
 void evictor_send_out(struct evictor *evictor, uint64_t page, uint64_t count);
 
 #endif

@@ -27,16 +27,16 @@
 
 #define SPIN_US_DEFAULT 50u
 #define PREFETCH_DEFAULT 64u
-/* The victim buffer has this fraction of the budget. With 8 or 4, sort and Python had no fewer far faults. */
+/* The victim buffer gets this fraction of the budget. With 1/8 or 1/4, sort and Python had as many far faults. */
 #define VICTIMS_SHARE 16u
-#define VICTIMS_MIN 128u /* the least and most pages of the victim buffer */
+#define VICTIMS_MIN 128u /* least and most pages of the victim buffer */
 #define VICTIMS_MAX 16384u
-#define BACKUP_SHARE 32u /* pages on their way to a backup take this fraction of the budget */
-#define BATCH_SHARE 128  /* divisor of the budget: pages that are evicted together; 2 to 4 batches are kept free */
+#define BACKUP_SHARE 32u /* pages that wait for the backup's disk get at most this fraction of the budget */
+#define BATCH_SHARE 128  /* a batch of the evictor is this fraction of the budget; 2 to 4 batches are kept free */
 #define BATCH_MIN 8
-#define GRACE_MS 1000u /* the contents of a dead process are worthless */
+#define GRACE_MS 1000u /* short, because nobody needs the contents of a dead process */
 
-/* One open farpage. The struct is a mapping of its own, because the program's malloc may be far memory. */
+/* The struct is a mapping of its own, because the program's malloc may return far memory. */
 struct farpage {
 	struct core core;
 	struct children children;
@@ -70,7 +70,7 @@ static int report_uffd(int error)
 	return error;
 }
 
-/* Calls @take for each present page of the window. Returns 0 or -errno. */
+/* Calls @take for each page of the window that is present. Returns 0 or -errno. */
 static int for_each_present(struct core *core, void (*take)(struct core *core, uint64_t page))
 {
 	bool present[PAGEMAP_MAX];
@@ -102,11 +102,8 @@ static void present_adopt(struct core *core, uint64_t page)
 		residents_push(&core->residents, page, false);
 }
 
-/*
- * Adopts pages that are present when the pager starts (contents of a handed-in window). These pages belong to the
- * budget, and may exceed it if threads have filled the window before. The evictor evicts the excess before the pager is
- * open.
- */
+/* Makes the pages that are present when the pager starts resident. They count against the budget, and may exceed it.
+   The evictor evicts the excess before farpage_open() returns. */
 static int adopt_present(struct farpage *farpage)
 {
 	struct core *core = &farpage->core;
@@ -129,7 +126,7 @@ static void set_marks(struct farpage *farpage)
 	farpage->evictor.batch = (unsigned)batch;
 }
 
-/* Registers the frames through which pages leave. An RDMA device pins them. Logs the reason of a failure. */
+/* An RDMA device pins the frames. Logs the reason of a failure. */
 static int register_frames(struct core *core)
 {
 	size_t bytes = (size_t)core->victims.count * STORE_PAGE;
@@ -186,7 +183,8 @@ static int open_parts(struct farpage *farpage, const struct farpage_options *opt
 				       (size_t)TAKE_LANDING * STORE_PAGE, &core->uffd));
 	if (result)
 		return result;
-	/* A child whose fork is not seen would read far pages as zeroes. So it gets no memory of the window. */
+	/* If forks are not reported, a child would read far pages as zeroes. So children do not get the window at
+	   all. */
 	if (!core->uffd.sees_forks)
 		madvise(core->window->base, core->window->length, MADV_DONTFORK);
 	children_open(&farpage->children, core);
@@ -209,8 +207,8 @@ static int start_parts(struct farpage *farpage)
 				    victims_memory(&core->victims) + residents_memory(&core->residents) +
 				    take_memory(&farpage->evictor.take) + 2 * PAGER_STACK_TOUCHED;
 	int result = adopt_present(farpage);
-	/* The evictor computes the budget as it starts. It must count the handler's queue, so the handler starts
-	   first. */
+	/* The handler starts first, because the evictor computes the budget when it starts, and the handler's store
+	   queue must be counted. */
 	if (result == 0)
 		result = handler_start(&farpage->handler);
 	if (result == 0)
@@ -258,7 +256,7 @@ static struct farpage *allocate(void)
 	return farpage;
 }
 
-/* Starts @farpage over @store and @window. On failure it undoes nothing; the caller calls farpage_close(). */
+/* Starts @farpage over @store and @window. After an error the caller calls farpage_close(). */
 static int bring_up(struct farpage *farpage, const struct farpage_options *options, struct store *store,
 		    struct window *window, struct pager_counters *counters)
 {
@@ -315,7 +313,7 @@ static int open_store(const struct farpage_options *options, const char *donors_
 	    .donor_count = options->donor_count,
 	    .donors_file = donors_file,
 	    .replicas = options->replicas ? options->replicas : 1,
-	    .go_without = true, /* a program started while a donor is dead must still start */
+	    .go_without = true, /* a program must start even while a donor is away */
 	    .scrub_rate = options->scrub_rate,
 	    .encrypt = options->encrypt,
 	    .backup = options->backup,
@@ -324,7 +322,7 @@ static int open_store(const struct farpage_options *options, const char *donors_
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
 	config.timeout_ms = options->timeout_ms;
-	config.fabric.io_ms = 0; /* the store chooses */
+	config.fabric.io_ms = 0; /* the store chooses the timeout of one request */
 	if (options->spin_us)
 		config.fabric.spin_us = options->spin_us;
 	if (options->key_file) {
@@ -392,8 +390,8 @@ static void close_farpage(struct farpage *farpage)
 		evictor_close(&farpage->evictor);
 	children_close(&farpage->children);
 	if (core->uffd.fd >= 0) {
-		/* The window is emptied before its registration ends. Otherwise far pages would turn into zeroes that
-		   look like contents. */
+		/* First empties the window. When userfaultfd ends, far pages read as zeroes; the program must not
+		   find zeroes beside true contents. */
 		madvise(core->window->base, core->window->high * STORE_PAGE, MADV_DONTNEED);
 		uffd_close(&core->uffd);
 	}
@@ -414,7 +412,7 @@ static void close_farpage(struct farpage *farpage)
 	munmap(farpage, sizeof *farpage);
 }
 
-/* A thread of the program cannot be cancelled in these functions, nor in functions of "Use" that wait (entry.h). */
+/* A thread of the program cannot be cancelled in the functions below, if they wait (entry.h). */
 
 EXPORT int farpage_open(const struct farpage_options *options, struct farpage **ret_farpage)
 {
@@ -439,8 +437,8 @@ EXPORT int farpage_map(struct farpage *farpage, size_t length, void **ret_addres
 			 length ? window_allocate(farpage->core.window, length, STORE_PAGE, ret_address) : -EINVAL);
 }
 
-/* Computes the pages of a range, rounded outwards or inwards. Returns 0, or -EINVAL if the window does not contain all
-   of it. */
+/* Computes the pages of a byte range, rounded outwards or inwards. Returns 0, or -EINVAL if the range is not
+   entirely inside the window. */
 static int page_range(const struct farpage *farpage, const void *address, size_t length, bool inwards,
 		      uint64_t *ret_page, uint64_t *ret_count)
 {

@@ -9,12 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOST_TIMES 1000u /* after this many faults in a row on a lost page, the process is killed */
+#define LOST_TIMES 1000u /* the process is killed after this many faults in a row on a lost page */
 
 /* --- Faults of the program -------------------------------------------------------------------------------------- */
 
-/* Fills an untouched page with zeroes. If pages are touched in order, also fills pages after it. Returns false if there
-   is no room. */
+/* Fills an untouched page with zeroes, and pages behind it if pages are touched in order. Returns false if the
+   budget has no free page. */
 static bool fill_zeroes(struct handler *handler, uint64_t page)
 {
 	struct core *core = handler->core;
@@ -73,11 +73,9 @@ static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint6
 	return true;
 }
 
-/*
- * Resolves a fault on a resident page. Usually another thread's fault was answered meanwhile, and the page is here. If
- * the page is absent, it was dropped without farpage's knowledge, and reads as zeroes. The page is FILLING meanwhile,
- * so that the evictor cannot take it.
- */
+/* Resolves a fault on a resident page. Usually the page has been placed since, for another thread's fault, and
+   zeroes are not used. If the page is really absent, something dropped it without farpage's knowledge, and it reads
+   as zeroes. PAGE_FILLING prevents the evictor from taking the page meanwhile. */
 static void resolve_resident(struct handler *handler, uint64_t page)
 {
 	struct core *core = handler->core;
@@ -87,11 +85,9 @@ static void resolve_resident(struct handler *handler, uint64_t page)
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 }
 
-/*
- * Refuses a page that is lost. If the kernel cannot poison the page (before Linux 6.6), the faulting thread gets
- * SIGBUS. A thread that faults in a system call takes no signal but SIGKILL until it has the page, and faults again and
- * again. After LOST_TIMES such faults the process is killed.
- */
+/* Answers a fault on a lost page with SIGBUS: by poison, or by a signal if the kernel cannot poison (before Linux
+   6.6). A thread that faults inside a system call does not act on the signal, and faults again at once. After
+   LOST_TIMES such faults the process is killed. */
 static void refuse_lost(struct handler *handler, uint64_t page, pid_t thread)
 {
 	struct core *core = handler->core;
@@ -110,7 +106,7 @@ static void refuse_lost(struct handler *handler, uint64_t page, pid_t thread)
 	kill(getpid(), SIGKILL);
 }
 
-/* Answers or parks a fault. Returns false if it was parked because there is no room for the page. */
+/* Answers or parks a fault. Returns false if it was parked because the budget has no free page. */
 static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
 {
 	struct core *core = handler->core;
@@ -132,7 +128,7 @@ static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 	case PAGE_FETCHING:
 	case PAGE_FILLING:
 	case PAGE_RETURNING:
-		break; /* the answer wakes all waiting threads */
+		break; /* the thread that works on the page will wake all threads that wait for it */
 	case PAGE_EVICTING:
 		if (thread == atomic_load(&core->evictor_thread))
 			uffd_copy(core->uffd.fd, core_address(core, page), handler->zeroes, STORE_PAGE, NULL);
@@ -155,7 +151,7 @@ static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 
 void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
 {
-	/* A stall is counted once per fault, however often the fault is retried. */
+	/* Counts a stall once per fault: faults_retry() calls answer() itself. */
 	if (!answer(handler, page, thread, started))
 		core_count(&handler->core->counters->stalls, 1);
 }
@@ -171,13 +167,14 @@ void faults_answer_child(struct handler *handler, struct child *child, uint64_t 
 			fetch_park(handler, page, child, thread, started);
 		return;
 	}
-	/* While answers for the program are kept back, fetch_page() must not wait for a demand's frame. */
+	/* fetch_page() would wait for a free demand frame, but frames of the program's reads are not freed while
+	   they are kept back. */
 	if (handler->keeps_back && !handler->free_demand_count) {
 		fetch_park(handler, page, child, thread, started);
 		return;
 	}
-	/* Counts the read before it loads the state and `held_back`, because the evictor takes the page and sets
-	   `held_back` before it checks the count. */
+	/* The evictor first takes the page and sets `held_back`, then checks the count. This thread counts first,
+	   then checks the page and `held_back`. So at least one of the two sees the other. */
 	atomic_fetch_add(&core->children->reads, 1);
 	uint32_t word = pages_load(&core->pages, page);
 	if (page_state(word) == PAGE_EVICTING || page_state(word) == PAGE_DISCARDING || (word & PAGE_WRITING) ||
@@ -194,7 +191,7 @@ void faults_retry(struct handler *handler)
 	struct core *core = handler->core;
 	struct parked parked[64];
 	handler->settlements = atomic_load(&core->settlements);
-	/* Retries faults in portions. Each fault is tried once, and may be parked again behind the others. */
+	/* Each fault is tried once. One that is parked again goes behind the others. */
 	for (unsigned left = handler->parked_count; left;) {
 		unsigned count = left < 64 ? left : 64;
 		memcpy(parked, handler->parked, count * sizeof parked[0]);

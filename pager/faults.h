@@ -4,11 +4,10 @@
 
 #include "pager/handler.h"
 
-/* Answers @thread of the program, which has missed @page since @started (ns). */
+/* Answers a fault of the program: @thread waits for @page since @started (ns). */
 void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started);
-/* Answers @thread of a forked child, which has missed @page since @started (ns). */
+/* Answers a fault of a forked child: @thread waits for @page since @started (ns). */
 void faults_answer_child(struct handler *handler, struct child *child, uint64_t page, pid_t thread, uint64_t started);
-/* Retries the parked faults. */
 void faults_retry(struct handler *handler);
 
 #endif

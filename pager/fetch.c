@@ -14,13 +14,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define RUN_PIECE 16u /* pages in a piece of a read-ahead: the first is mapped while the rest arrives */
+#define RUN_PIECE 16u /* pages per piece of a read-ahead: one piece is placed while the next is in flight */
 
 void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
 {
 	struct core *core = handler->core;
 	if (handler->parked_count == HANDLER_PARKED) {
-		/* The list is full. Wakes the thread, which faults again. */
+		/* The list is full. The thread is woken and faults again. */
 		uffd_wake(child ? child->uffd : core->uffd.fd, core_address(core, page), STORE_PAGE);
 		return;
 	}
@@ -55,8 +55,8 @@ static void placed(struct core *core, uint64_t page, uint32_t count, const struc
 	}
 }
 
-/* Moves pages back to their earlier state. A thread that waits for them faults again, and is then refused for the right
-   reason. */
+/* Moves pages back to their earlier state. A thread that waits for one of them faults again, and the kernel then
+   sends the signal for an unmapped page. */
 static void not_placed(struct core *core, uint64_t page, uint32_t count, const struct origin *origin)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -65,7 +65,7 @@ static void not_placed(struct core *core, uint64_t page, uint32_t count, const s
 	core_release(core, count);
 }
 
-/* Handles a page that is already present at its place. */
+/* Handles a page that is already present where it should be placed. */
 static void already_there(struct core *core, uint64_t page, const struct origin *origin)
 {
 	if (origin->from != PAGE_FILLING)
@@ -78,7 +78,7 @@ static void already_there(struct core *core, uint64_t page, const struct origin 
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin)
 {
 	struct core *core = handler->core;
-	/* One call cannot cross from one mapping to the next. After a failure the pages are placed one by one. */
+	/* One UFFDIO_COPY cannot cross the end of a mapping. After a failure the pages are placed one by one. */
 	uint32_t at_once = count;
 	for (uint32_t done = 0; done < count;) {
 		size_t bytes = 0;
@@ -96,15 +96,15 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 		if (result == 0)
 			continue;
 		if (result == -EAGAIN) {
-			handler->drain(handler); /* a fork is pending until the handler has read its event */
+			handler->drain(handler); /* a fork is in progress until the handler has read its event */
 		} else if (result == -EEXIST) {
 			already_there(core, page + done, origin);
 			done++;
 		} else if (at_once > 1) {
 			at_once = 1;
 			if (origin->from == PAGE_FILLING) {
-				/* A fill ahead has only one demanded page, the first. The other pages may lie behind the
-				   mapping's edge. */
+				/* Only the first page was demanded. The others may lie behind the end of its
+				   mapping, so they are not placed. */
 				uint32_t keep = done ? done : 1;
 				not_placed(core, page + keep, count - keep, origin);
 				count = keep;
@@ -116,7 +116,7 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 	}
 }
 
-/* Marks the pages of @fetch as lost. Touching them raises SIGBUS. */
+/* Marks the pages of a failed demanded read as lost. Touching them raises SIGBUS. */
 static void lose(struct handler *handler, const struct fetch *fetch, int status)
 {
 	struct core *core = handler->core;
@@ -144,7 +144,7 @@ static void free_fetch(struct handler *handler, unsigned slot)
 		handler->free_demands[handler->free_demand_count++] = (uint16_t)slot;
 }
 
-/* Gives up a read-ahead that failed. The page may not be lost: a demand for it will show that. */
+/* Undoes a read-ahead that failed. The pages are not marked as lost, because a demanded read may still succeed. */
 static void give_up_ahead(struct handler *handler, const struct fetch *fetch)
 {
 	struct core *core = handler->core;
@@ -161,7 +161,7 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 	atomic_fetch_sub(&core->children->reads, 1);
 	if (fetch->child->uffd < 0 || fetch->child->born != fetch->born ||
 	    !children_want(core->children, fetch->child, fetch->page))
-		return; /* the child is gone, or the page was handed over meanwhile */
+		return; /* the child has ended, or the evictor has handed the page over */
 	int result = status ? children_deny(core->children, fetch->child, fetch->page, "is lost with its donor")
 			    : children_answer(core->children, fetch->child, fetch->page, data);
 	if (result == -EAGAIN)
@@ -189,7 +189,7 @@ static void fetched(struct handler *handler, const struct store_done *done)
 	free_fetch(handler, slot);
 }
 
-/* Takes out the first answer that may be processed now. Returns false if there is none. */
+/* Removes the first answer that may be processed now. Returns false if there is none. */
 static bool next_answer(struct handler *handler, struct store_done *ret_done)
 {
 	for (unsigned i = 0; i < handler->answer_count; i++) {
@@ -208,7 +208,8 @@ unsigned fetch_poll(struct handler *handler)
 {
 	unsigned answered = 0;
 	struct store_done done;
-	/* Keeps the answers in the handler, because a call nested in fetched() may wait for one of them. */
+	/* Answers are stored in the handler, because fetched() can call fetch_poll() again and wait for one of
+	   them. */
 	int count = store_poll(handler->queue, handler->answers + handler->answer_count, HANDLER_POLL);
 	handler->answer_count += count > 0 ? (unsigned)count : 0;
 	for (; next_answer(handler, &done); answered++)
@@ -257,7 +258,7 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
 		group++;
 	if (group == HANDLER_RUNS)
 		return 0;
-	assert(length <= handler->ahead); /* a group's frames */
+	assert(length <= handler->ahead); /* the number of frames in a group */
 	if (page + length > core->pages.count)
 		length = (unsigned)(core->pages.count - page);
 	length = (unsigned)core_claim(core, length, core->low / 2);

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_NS 5000000ull /* the pause between two reads of some 10 µs each, which take 0.2 % of the time */
+#define LOOK_NS 5000000ull /* pause between two reads, of some 10 us each: 0.2 % of the time */
 
-/* The processors that the process had when it began. */
+/* The processors that the process had at its start. */
 static cpu_set_t given;
 
 static void __attribute__((constructor)) note_given(void)
@@ -32,8 +32,7 @@ static int number_at(const char *text)
 	return (int)ascii_number(&text);
 }
 
-/* Reads a thread's last processor and the number of threads from /proc/self/task/TID/stat. Returns false if they are
-   unknown. */
+/* Reads a thread's last processor and the number of threads. Returns false if they are unknown. */
 static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
 {
 	char path[64], text[512];
@@ -46,7 +45,7 @@ static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
 	if (size <= 0)
 		return false;
 	text[size] = '\0';
-	/* Fields 20 and 39. The command's closing parenthesis ends field 2. */
+	/* They are fields 39 and 20. Field 2, the command, ends with the last parenthesis. */
 	const char *at = strrchr(text, ')');
 	for (int field = 3; at && field <= 39; field++) {
 		at = strchr(at + 1, ' ');
@@ -72,7 +71,7 @@ static bool pin(int cpu)
 	return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
-/* Undoes pin(), unless another process (taskset -a) has moved the thread meanwhile. */
+/* Undoes pin(). Does nothing if another process has moved the thread since (taskset -a). */
 static void unpin(int cpu)
 {
 	const cpu_set_t pinned = only(cpu);

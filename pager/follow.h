@@ -1,21 +1,21 @@
 /*
- * follow: chooses the processors of the pager's threads.
+ * follow: chooses the processors on which the pager's threads run.
  *
- * The handler runs on the processor of the faulting thread, which only waits. To wake the handler on another processor
- * costs several times the fault.
+ * The handler runs on the processor of the faulting thread. That processor is free, because the thread waits for the
+ * handler. Waking the handler on another processor would take several times as long as the fault itself.
  *
- * While the program has a single thread, the evictor runs on that processor, too. Then no other processor has the
- * program's pages in its TLB, so no processor is interrupted for each page taken out. With more threads, the scheduler
- * places the evictor on one of the processors that the process had at its start (taskset). The pager's threads leave
- * those processors only if the program's threads do.
+ * The evictor runs there, too, while the program has a single thread. Then no other processor has the program's
+ * pages in its TLB, so evictions need not interrupt other processors. If the program has more threads, the scheduler
+ * chooses the evictor's processor, among those that the process had at its start (taskset). The pager's threads use
+ * other processors only to follow a thread of the program.
  *
  * Measured: Python filled and sorted dicts on two processors, with a quarter of its memory local. It took:
  * - 25.5 s if handler and evictor follow
  * - 37.8 s if the scheduler places the evictor
  * - 53 s if neither follows (FARPAGE_FOLLOW=0)
  *
- * /proc/self/task/TID/stat tells a thread's last processor and the number of threads (proc(5)). Reading it costs some
- * microseconds, and threads rarely move. So it is read at intervals.
+ * /proc/self/task/TID/stat has a thread's last processor and the number of threads (proc(5)). The handler reads it
+ * at most every 5 ms, because a read takes some microseconds and threads rarely move.
  */
 #ifndef PAGER_FOLLOW_H
 #define PAGER_FOLLOW_H
@@ -24,16 +24,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 struct follow {
-	uint64_t next_look; /* ns */
-	int cpu;            /* the handler's processor, or -1 if it was not moved yet */
+	uint64_t next_look; /* when the file is next read, ns */
+	int cpu;            /* the handler's processor, or -1 while it was never pinned */
 	bool off;           /* FARPAGE_FOLLOW=0 */
-	/* Processor of the program's only thread, or -1 if it has several threads or none has faulted. */
+	/* Processor of the program's only thread. -1 if the program has several threads, or before the first
+	   fault. */
 	_Atomic int alone;
 };
 void follow_init(struct follow *follow);
-/* Moves the calling thread to the processor of @thread, which faulted at @now, if that processor has changed. */
+/* Pins the calling thread to the processor of @thread, which faulted at @now (ns). */
 void follow_thread(struct follow *follow, pid_t thread, uint64_t now);
-/* Moves the evictor, which calls this, to its right processor. @allowed is false if it must not share the program's
-   processor. *@cpu is the processor on which it was put last, and -1 at first. */
+/* Pins the calling thread, the evictor, to the processor of the program's only thread, or unpins it. Always unpins
+   it if @allowed is false. *@cpu is the processor to which it is pinned, and -1 at first. */
 void follow_alone(const struct follow *follow, bool allowed, int *cpu);
 #endif

@@ -12,13 +12,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ZERO_AHEAD 32u    /* most untouched pages filled ahead when pages are touched in order */
+#define ZERO_AHEAD 32u    /* most untouched pages filled ahead if pages are touched in order */
 #define POLLS_A_LOOK 4u   /* number of polls of the store between two reads of new faults */
-#define REAP_MS 100       /* interval between two searches for children that are gone */
-#define FRAMES_SHARE 256u /* divisor of the budget: single frames, and frames of a read-ahead */
-#define FRAMES_MIN 8u     /* ... and the fewest of each */
+#define REAP_MS 100       /* interval between two searches for children that have ended */
+#define FRAMES_SHARE 256u /* the demand frames, and each group's frames, get this fraction of the budget */
+#define FRAMES_MIN 8u     /* the least frames of each */
 
-/* --- Messages --------------------------------------------------------------------------------------------------- */
+/* --- Messages
+   --------------------------------------------------------------------------------------------------- */
 
 struct messages {
 	struct uffd_message items[64];
@@ -37,8 +38,8 @@ static void take_messages(struct messages *messages, int fd)
 
 static void read_children(struct handler *handler);
 
-/* Keeps the evictor out by taking evict_lock. The evictor may be waiting for the handler: for a read of a child's page,
-   or for the event of a child's fork. So children are served meanwhile. No page of the program itself comes in. */
+/* Takes evict_lock. The evictor may hold it while it waits for the handler: for a child's read, or for the event of
+   a child's fork. So children are served meanwhile. Pages of the program are not placed (keeps_back). */
 static void lock_evictor_out(struct handler *handler)
 {
 	handler->keeps_back = true;
@@ -66,11 +67,9 @@ static void add_children(struct handler *handler, struct child *parent, const st
 		pthread_mutex_unlock(&core->evict_lock);
 }
 
-/*
- * Unprotects a page of @child, or of the program for NULL, and wakes the threads that wait to write there. The call
- * fails while that process is forking, until the fork's event is read. For a child only children's events are read: no
- * page of the program may come in while the program's own fork is recorded.
- */
+/* Ends the write protection of a page of @child, or of the program if @child is NULL, and wakes its writers. The
+   kernel answers EAGAIN while that process forks, until the handler has read the fork's event. For a child, the
+   handler reads only the events of children, because the program's own fork may be in progress (keeps_back). */
 static void unprotect(struct handler *handler, const struct child *child, uint64_t page)
 {
 	const struct uffd uffd = {.fd = child ? child->uffd : handler->core->uffd.fd};
@@ -83,11 +82,11 @@ static void unprotect(struct handler *handler, const struct child *child, uint64
 }
 
 /*
- * Answers a write to a page that the evictor protects while it takes it out.
- * - If the evictor is still at work, it drops or releases the page in a moment.
- * - If the evictor has given up, the handler unprotects the page. Meanwhile the page is FILLING, so that the evictor
- *   cannot begin to take it again. Data written during a copy would be lost.
- * - In any other state the page has left, and the waiting thread faults again.
+ * Answers a write to a page that the evictor has protected in order to copy it.
+ * - If the evictor still works on the page, the fault is parked until the evictor has dropped or released the page.
+ * - If the evictor has failed and the page is resident again, the handler ends the protection. The page is
+ *   PAGE_FILLING meanwhile, because the evictor could otherwise copy it while the program writes.
+ * - Otherwise the page has left. The waiting thread is woken and faults again.
  */
 static void answer_protected(struct handler *handler, uint64_t page, pid_t thread, uint64_t now)
 {
@@ -97,14 +96,13 @@ static void answer_protected(struct handler *handler, uint64_t page, pid_t threa
 	} else if (pages_move(&core->pages, page, PAGE_RESIDENT, PAGE_FILLING, 0)) {
 		unprotect(handler, NULL, page);
 		pages_move(&core->pages, page, PAGE_FILLING, PAGE_RESIDENT, 0);
-		/* The evictor may have met the page meanwhile, and dropped it from its queue. */
+		/* Meanwhile the evictor may have found the page in its queue and removed it. */
 		residents_push(&core->residents, page, true);
 	} else {
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 	}
 }
 
-/* Handles all messages except forks. */
 static void dispatch(struct handler *handler, struct child *child, const struct messages *messages)
 {
 	struct core *core = handler->core;
@@ -118,8 +116,8 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 			core_count(&core->counters->faults, 1);
 			faults_answer(handler, page, message->thread, now);
 		} else if (message->kind == UFFD_PROTECTED && child) {
-			/* The child was forked while its parent's page was protected. The protection is in the child's
-			   page table, too. */
+			/* The child was forked while the program's page was protected, so its page is protected,
+			   too. */
 			unprotect(handler, child, page);
 		} else if (message->kind == UFFD_PROTECTED) {
 			answer_protected(handler, page, message->thread, now);
@@ -129,8 +127,8 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 		follow_thread(&handler->follow, messages->items[messages->count - 1].thread, now);
 }
 
-/* Reads and handles the messages of all children. As soon as a child's fork is read, the threads of that child and the
-   evictor continue. So children->lock is held until the new child has its entry (children.h). */
+/* Reads and handles the messages of all children. When a child's fork is read, the evictor and that child's threads
+   can continue. So children->lock is held until the new child has its entry (children.h). */
 static void read_children(struct handler *handler)
 {
 	struct children *children = handler->core->children;
@@ -178,7 +176,7 @@ static void serve_wanted(struct handler *handler)
 		if (count == 0)
 			break;
 	}
-	/* A lack of room ends the request, because pages in use take precedence. */
+	/* If memory is short, the request ends, because pages in use are more important. */
 	if (wanted->page >= wanted->end || core_free(handler->core) < handler->core->low)
 		atomic_store(&handler->has_wanted, false);
 	pthread_mutex_unlock(&handler->wanted_lock);
@@ -186,7 +184,8 @@ static void serve_wanted(struct handler *handler)
 
 /* --- The thread ------------------------------------------------------------------------------------------------- */
 
-/* Learns the time of an answer that arrived after the handler had gone to sleep. Longer polling might have paid. */
+/* Reports to spin.h how long an answer took that arrived after the polling had ended. Longer polling may pay next
+   time. */
 static void answered(struct handler *handler)
 {
 	if (handler->unanswered_since)
@@ -194,8 +193,8 @@ static void answered(struct handler *handler)
 	handler->unanswered_since = 0;
 }
 
-/* Polls while reads are in flight. Returns true when all are answered, or false when they take longer than polling
-   pays. */
+/* Polls while reads are in flight. Returns true when all have completed, or false when further polling does not
+   pay. */
 static bool spin(struct handler *handler)
 {
 	uint64_t begin = clock_now(), deadline = begin + handler->spin.ns;
@@ -231,14 +230,14 @@ static void sleep_until_needed(struct handler *handler)
 	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) || handler->answer_count ||
 		     (handler->parked_count && atomic_load(&core->settlements) != handler->settlements);
 	int count = 0;
-	/* With no read in flight, the store is polled only while it still waits for answers (store_quiet). */
+	/* The store may wait for answers even with no read in flight (store_quiet). */
 	bool listens = handler->in_flight || !store_quiet(handler->queue);
 	if (!ready && (!listens || store_arm(handler->queue) == 0))
 		count = epoll_wait(handler->epoll, events, 8, timeout);
 	else if (!ready && fetch_poll(handler))
 		answered(handler);
 	kick_cancel(&core->handler_kick);
-	/* Even with no read in flight, the store reports when a donor goes. */
+	/* Also with no read in flight, because the store reports lost donors this way. */
 	for (int i = 0; i < count; i++)
 		if (events[i].data.fd == store_queue_fd(handler->queue) && fetch_poll(handler))
 			answered(handler);
@@ -319,7 +318,7 @@ int handler_open(struct handler *handler, struct core *core, uint64_t budget, un
 	return result;
 }
 
-/* Runs on the handler's thread, for the reason given at open_evictor() in evictor.c. */
+/* Runs in the handler's thread, for the reason given at open_evictor() in evictor.c. */
 static int open_queue(void *argument)
 {
 	struct handler *handler = argument;

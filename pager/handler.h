@@ -1,17 +1,21 @@
 /*
  * handler: the thread that answers page faults.
  *
- * Theory of operation. One thread reads the faults of all the program's threads and keeps several in flight. It fills
- * an untouched page with zeroes, and copies a buffered page back. It reads a far page into a frame, and copies it in
- * when it has arrived and its checksum is right. While reads are in flight, the handler polls for as long as spin.h
- * says, and then sleeps. With no read in flight, it sleeps at once, because the program needs the processor more.
+ * Theory of operation. The kernel queues the faults of all threads of the program on one userfaultfd (uffd.h). The
+ * handler reads them and answers each by the page's state:
+ * - An untouched page is filled with zeroes.
+ * - A buffered page is copied back from the victim buffer.
+ * - A far page is read from its donors into a frame. When the read has completed and the checksum is right, the page
+ *   is copied from the frame to the program. Many reads can be in flight.
+ * - A fault is parked if there is no local memory for the page, or if another thread works on the page. The handler
+ *   retries parked faults after each core_settled().
  *
- * The handler runs on the processor of the faulting thread (follow.h).
+ * While reads are in flight, the handler polls for as long as spin.h says, because waking up costs more than a short
+ * wait. Then it sleeps. If no read is in flight, it sleeps at once and leaves the processor to the program.
  *
- * Read-ahead (streams.h) begins behind the demanded page, and uses only room that is really free.
- *
- * A fault cannot be answered yet if there is no room, or if the evictor or a discarding thread works on the page. Such
- * a fault is parked, and tried again after the next core_settled().
+ * If faults come in order (streams.h), the handler also reads the far pages behind the faulting page. Read-ahead
+ * uses only memory that is free beyond what demanded pages need. The handler runs on the processor of the faulting
+ * thread (follow.h).
  */
 #ifndef PAGER_HANDLER_H
 #define PAGER_HANDLER_H
@@ -22,24 +26,24 @@
 #include "pager/streams.h"
 #include <pthread.h>
 
-#define HANDLER_DEMANDS 64u   /* most single pages in flight */
+#define HANDLER_DEMANDS 64u   /* most demanded pages in flight */
 #define HANDLER_RUNS 4u       /* read-aheads in flight */
 #define HANDLER_RUN_PAGES 64u /* longest read-ahead */
 #define HANDLER_PARKED 1024u
 #define HANDLER_FETCHES (HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES)
-#define HANDLER_POLL 32u /* answers taken from the store at once */
+#define HANDLER_POLL 32u /* most answers taken from the store in one call */
 
 struct child;
 
-/* A read in flight: @count pages into the frames from @frame on. */
+/* A read in flight: @count pages, into the frames from @frame on. */
 struct fetch {
 	uint64_t page, started;
 	struct child *child; /* NULL for the program itself */
-	unsigned born;       /* serial number of the child: its entry may be reused by now */
+	unsigned born;       /* serial number of the child; if it differs, the entry belongs to another child */
 	pid_t thread;
 	uint32_t frame;
 	uint16_t count;
-	uint8_t group; /* read-ahead group + 1, or 0 for a demanded page */
+	uint8_t group; /* number of its read-ahead group, from 1, or 0 for a demanded page */
 };
 
 struct parked {
@@ -49,57 +53,58 @@ struct parked {
 	pid_t thread;
 };
 
-/* A range to bring in although no thread waits for it (farpage_advise). */
+/* A range to read although no thread waits for it (farpage_advise() with WILLNEED). */
 struct wanted {
 	uint64_t page, end;
 };
 
 struct handler {
 	struct core *core;
-	void (*drain)(struct handler *); /* reads and answers all waiting messages */
+	void (*drain)(struct handler *); /* reads and answers all messages of the userfaultfd */
 	struct store_queue *queue;
 	struct store_buffer *buffer;
-	struct store_done answers[HANDLER_FETCHES + HANDLER_POLL]; /* taken from the store, and not processed yet */
+	struct store_done answers[HANDLER_FETCHES + HANDLER_POLL]; /* taken from the store, but not processed yet */
 	unsigned answer_count;
-	bool keeps_back; /* a fork is being recorded, and no page of the program may come in */
-	char *frames;    /* `demands` single frames, then HANDLER_RUNS groups of `ahead` frames */
+	bool keeps_back; /* while a fork is recorded, pages for the program are not placed */
+	char *frames;    /* `demands` frames for demanded pages, then HANDLER_RUNS groups of `ahead` frames */
 	uint32_t frame_count;
-	unsigned demands;   /* single pages in flight, at most HANDLER_DEMANDS */
-	unsigned ahead;     /* longest read-ahead, pages, at most HANDLER_RUN_PAGES */
-	const char *zeroes; /* HANDLER_RUN_PAGES pages */
+	unsigned demands;   /* most demanded pages in flight, at most HANDLER_DEMANDS */
+	unsigned ahead;     /* longest read-ahead in pages, at most HANDLER_RUN_PAGES */
+	const char *zeroes; /* HANDLER_RUN_PAGES pages of zeroes */
 	struct fetch fetches[HANDLER_FETCHES];
 	uint16_t free_demands[HANDLER_DEMANDS];
 	unsigned free_demand_count;
 	uint16_t group_pending[HANDLER_RUNS]; /* pages of each group that are still in flight */
-	unsigned in_flight;                   /* reads */
+	unsigned in_flight;                   /* number of reads */
 	struct parked parked[HANDLER_PARKED];
 	unsigned parked_count;
-	/* The last fault on a lost page, and how often it has come (faults.c). */
+	/* The last fault on a lost page, and how many times in a row it has occurred (faults.c). */
 	uint64_t lost_page;
 	pid_t lost_thread;
 	unsigned lost_times;
 	struct streams far_streams, new_streams;
 	struct spin spin;
-	/* If the handler slept while reads were in flight: when the polling before that sleep began. Otherwise 0. */
+	/* The start of the polling that ended without an answer before the handler went to sleep, or 0. */
 	uint64_t unanswered_since;
 	struct follow follow;
 	int epoll;
 	pthread_t thread;
 	bool running;
-	uint64_t settlements; /* core->settlements when the parked faults were last tried */
+	uint64_t settlements; /* value of core->settlements when the parked faults were last retried */
 
 	pthread_mutex_t wanted_lock;
 	struct wanted wanted;
 	_Atomic bool has_wanted;
 };
 
-/* @budget is the local budget in pages. The handler's frames take at most a fiftieth of it. @ahead is the longest
-   wanted read-ahead in pages. Returns 0 or -errno; the caller then calls handler_close(). */
+/* @budget is the local budget in pages; the handler's frames use at most a fiftieth of it. @ahead is the longest
+   read-ahead wanted, in pages. Returns 0 or -errno. After an error the caller calls handler_close(). */
 int handler_open(struct handler *handler, struct core *core, uint64_t budget, unsigned ahead);
 int handler_start(struct handler *handler);
 void handler_close(struct handler *handler);
 uint64_t handler_memory(const struct handler *handler);
-/* Brings pages in when there is room. A later call replaces an unfinished earlier one. Any thread. */
+/* Asks the handler to read far pages of the range as long as memory is free. A new call replaces the range of an
+   earlier one. Returns at once. Any thread. */
 void handler_will_need(struct handler *handler, uint64_t page, uint64_t count);
 
 #endif

@@ -5,11 +5,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define SHARE 4      /* a quarter of the budget */
-#define TRIES 100000 /* the most tries until the page is resident */
+#define SHARE 4      /* at most this fraction of the budget is kept */
+#define TRIES 100000 /* how often to try until the page is resident */
 
-/* Touches @page through the kernel. If the memory is no longer mapped, this gives an error and no signal. A read of
-   /proc/self/mem would not help, because the kernel takes no fault for it. Returns true on success. */
+/* Reads a byte of @page through the kernel. If the page is unmapped, this returns an error, where a plain read would
+   raise a signal. /proc/self/mem cannot be used, because its reads do not fault. Returns true on success. */
 static bool touch(const struct core *core, uint64_t page)
 {
 	char byte;
@@ -20,7 +20,7 @@ static bool touch(const struct core *core, uint64_t page)
 static int bring_in(const struct core *core, uint64_t page)
 {
 	for (unsigned tries = 0; tries < TRIES && touch(core, page); tries++) {
-		/* A page that is on its way out leaves first, and is fetched again. */
+		/* If the page is just being evicted, the next read fetches it again. */
 		if (page_state(pages_load(&core->pages, page)) == PAGE_RESIDENT)
 			return 0;
 		sched_yield();
@@ -37,7 +37,7 @@ int keep_page(struct core *core, uint64_t page)
 		error = bring_in(core, page);
 	if (error) {
 		keep_forget(core, page);
-		/* The evictor may have met the kept page and dropped it from its queue. */
+		/* Meanwhile the evictor may have found the kept page in its queue and removed it. */
 		residents_push(&core->residents, page, false);
 	}
 	return error;

@@ -1,19 +1,20 @@
 /*
- * keep: keeps pages local that the kernel uses at a moment when it takes no fault. These are a thread's robust mutexes
- * and the word that pthread_join() waits for. The kernel uses them at the thread's end.
+ * keep: keeps pages in local memory that the kernel accesses when a thread ends: the thread's robust mutexes, and
+ * the word that pthread_join() waits for. At that moment the kernel does not wait for a missing page. It skips the
+ * access without an error, so that pthread_join() never returns, for example.
  *
- * A kept page has the mark PAGE_KEPT, which pages_move() honours. If the evictor finds a kept page in the queue of
- * residents, it drops the page from the queue. The page stays until it is discarded.
+ * A kept page has the mark PAGE_KEPT. pages_move() refuses to evict such a page, and the evictor removes it from its
+ * queue. The page stays resident until it is discarded.
  */
 #ifndef PAGER_KEEP_H
 #define PAGER_KEEP_H
 
 #include "pager/core.h"
 
-/* Brings @page in and keeps it. Returns 0, -ENOSPC if a quarter of the budget is kept already, or -EFAULT if the page
-   cannot be had. Any thread of the program or of farpage, except the handler and the evictor. */
+/* Makes @page resident and keeps it. Returns 0, -ENOSPC if a quarter of the budget is already kept, or -EFAULT if
+   the page cannot be read. Any thread except the handler and the evictor. */
 int keep_page(struct core *core, uint64_t page);
-/* Ends the keeping of @page, which is being discarded. */
+/* Clears the mark of @page, which is being discarded. */
 void keep_forget(struct core *core, uint64_t page);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * kick: wakes a thread that sleeps in epoll. Costs nothing if the thread is awake.
+ * kick: wakes a thread that sleeps in epoll_wait(). Makes no system call if the thread is awake.
  *
- * The sleeper calls kick_prepare(), looks once more for work, and only then sleeps on `fd`. A thread that makes work
- * calls kick_ring(). One sleeper, any number of ringing threads.
+ * The sleeping thread calls kick_prepare(), checks once more whether there is work, and only then sleeps on `fd`.
+ * Another thread first publishes work, then calls kick_ring(). So no wake-up is lost. One thread sleeps; any number
+ * may ring.
  */
 #ifndef PAGER_KICK_H
 #define PAGER_KICK_H
@@ -38,19 +39,19 @@ static inline void kick_prepare(struct kick *kick)
 	atomic_store(&kick->asleep, true);
 }
 
-/* Takes back kick_prepare() after any wake-up, and empties the descriptor. */
+/* Undoes kick_prepare() after any wake-up, and empties the descriptor. */
 static inline void kick_cancel(struct kick *kick)
 {
 	uint64_t value;
 	if (!atomic_exchange(&kick->asleep, false) && read(kick->fd, &value, sizeof value) < 0)
-		return; /* kick_ring() came in between: the next sleep returns at once */
+		return; /* kick_ring() has not written yet: the next sleep returns at once */
 }
 
 static inline void kick_ring(struct kick *kick)
 {
 	uint64_t one = 1;
 	if (atomic_exchange(&kick->asleep, false) && write(kick->fd, &one, sizeof one) < 0)
-		return; /* the counter is full, so the thread is being woken already */
+		return; /* the counter is full, so the thread is already being woken */
 }
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * pagemap: tells which pages of this process have contents, in memory or in the host's swap. mincore(2) would call
- * swapped pages absent. Any thread.
+ * pagemap: says which pages of this process have contents, in memory or in the host's swap. mincore(2) cannot be
+ * used, because it reports swapped pages as absent. Any thread.
  *
  * Source: Documentation/admin-guide/mm/pagemap.rst.
  */
@@ -13,8 +13,8 @@
 
 /* Returns a descriptor, which the caller closes, or -errno. */
 int pagemap_open(void);
-/* Sets @ret_present for @count pages (at most PAGEMAP_MAX) from @address on, which is page-aligned. Unmapped pages have
-   no contents. Returns 0 or -EIO. */
+/* For @count pages (at most PAGEMAP_MAX) from the page-aligned @address on, sets @ret_present to true if the page
+   has contents. Unmapped pages have none. Returns 0 or -EIO. */
 int pagemap_present(int pagemap, const void *address, unsigned count, bool *ret_present);
 
 #endif

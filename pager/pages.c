@@ -8,9 +8,9 @@
 
 /* The legal moves: for each state, the states that a page may move to. */
 static const uint16_t pages_moves[PAGE_STATES] = {
-    [PAGE_UNTOUCHED] = TO(FILLING) | TO(RESIDENT) | TO(DISCARDING), /* RESIDENT: found present when the pager starts */
-    [PAGE_RESIDENT] = TO(EVICTING) | TO(DISCARDING) | TO(FILLING),  /* FILLING: dropped unseen, or being unprotected */
-    [PAGE_EVICTING] = TO(BUFFERED) | TO(FAR) | TO(UNTOUCHED) | TO(RESIDENT), /* RESIDENT: it could not be taken */
+    [PAGE_UNTOUCHED] = TO(FILLING) | TO(RESIDENT) | TO(DISCARDING), /* RESIDENT: present when the pager started */
+    [PAGE_RESIDENT] = TO(EVICTING) | TO(DISCARDING) | TO(FILLING),  /* FILLING: absent, or being unprotected */
+    [PAGE_EVICTING] = TO(BUFFERED) | TO(FAR) | TO(UNTOUCHED) | TO(RESIDENT), /* RESIDENT: could not be taken */
     [PAGE_BUFFERED] = TO(RETURNING) | TO(FAR) | TO(DISCARDING) | TO(LOST),
     [PAGE_RETURNING] = TO(RESIDENT) | TO(BUFFERED) | TO(UNTOUCHED),
     [PAGE_FAR] = TO(FETCHING) | TO(DISCARDING),
@@ -30,7 +30,7 @@ _Static_assert(sizeof page_state_names / sizeof page_state_names[0] == PAGE_STAT
 
 int pages_open(struct pages *pages, uint64_t count)
 {
-	/* One table serves the whole window. Only words that are accessed cost memory. */
+	/* One table for the whole window. It is sparse: only accessed parts use memory. */
 	void *words = mmap(NULL, count * sizeof(uint32_t), PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (words == MAP_FAILED)
@@ -51,14 +51,14 @@ void pages_close(struct pages *pages)
 #define PORTION (4096 / sizeof(uint32_t)) /* words in a page of memory */
 #define PORTIONS 256
 
-/* Returns how many pages from @page on have their words in portions that are not in memory. The word of @page begins a
-   portion. */
+/* Returns how many pages from @page on have their words in parts of the table that are not in memory. The word of
+   @page is the first of its part. */
 static uint64_t absent_run(const struct pages *pages, uint64_t page, uint64_t end)
 {
 	unsigned char in_core[PORTIONS];
 	const uint64_t limit = (end - page) / PORTION;
 	uint64_t run = 0, next = 0;
-	/* Asks for one portion first, because it is usually in memory. */
+	/* Asks for one part first, because it usually is in memory. */
 	for (uint64_t asked = 1; run == next && run < limit; asked = PORTIONS) {
 		next = asked < limit - run ? run + asked : limit;
 		if (mincore((void *)(uintptr_t)(pages->words + page + run * PORTION), (next - run) * 4096, in_core))
@@ -108,7 +108,7 @@ bool pages_state_is_far(enum page_state state)
 	case PAGE_UNTOUCHED:
 	case PAGE_RESIDENT:
 	case PAGE_FILLING:
-	case PAGE_DISCARDING: /* another thread is still discarding the page, so zeroes are right */
+	case PAGE_DISCARDING: /* the discarding thread empties the page, so a child may read zeroes there */
 	case PAGE_STATES:
 		break;
 	}

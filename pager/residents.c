@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #define YOUNG_SHARE 4 /* a quarter of the budget, as 2Q proposes */
-#define SPARE 64      /* entries beyond the budget */
+#define SPARE 64      /* entries beyond the budget, for stale ones */
 
 static int queue_open(struct queue *queue, uint32_t pages)
 {
@@ -83,7 +83,6 @@ static uint32_t take_oldest(struct queue *queue)
 	return page;
 }
 
-/* Returns true if the page is not resident, and is not on its way in or back. */
 static bool is_stale(uint32_t word)
 {
 	switch (page_state(word)) {
@@ -98,11 +97,9 @@ static bool is_stale(uint32_t word)
 	}
 }
 
-/*
- * Puts a page back at the end of @queue, unless it is stale. The page was taken off and unmarked when its word was
- * @word. If another thread has made the page resident meanwhile, it has also pushed the page, so nothing is done.
- * Returns true if the page was put back.
- */
+/* Puts @page back at the end of @queue, unless it is stale. It was taken off and unmarked when its word was @word.
+   If another thread has made it resident since, that thread has pushed it, and the mark says so. Returns true if the
+   page was put back. */
 static bool put_back(struct residents *residents, struct queue *queue, uint32_t page, uint32_t word)
 {
 	if (is_stale(word) || pages_mark(residents->pages, page, PAGE_QUEUED) & PAGE_QUEUED)
@@ -121,7 +118,6 @@ static bool drop_stale(struct residents *residents, struct queue *queue)
 	return false;
 }
 
-/* Doubles the capacity. Returns false if there is no memory. */
 static bool queue_grow(struct queue *queue)
 {
 	struct queue larger;
@@ -144,7 +140,7 @@ static void push(struct residents *residents, struct queue *queue, uint64_t page
 		append(queue, (uint32_t)page);
 	pthread_mutex_unlock(&residents->lock);
 	if (!room)
-		pages_unmark(residents->pages, page, PAGE_QUEUED); /* no memory: it is never evicted */
+		pages_unmark(residents->pages, page, PAGE_QUEUED); /* no memory: in no queue, it is never evicted */
 }
 
 void residents_push(struct residents *residents, uint64_t page, bool proven)
@@ -164,8 +160,8 @@ static struct queue *next_queue(struct residents *residents)
 	return &residents->proven;
 }
 
-/* Takes the oldest page of @queue. If the page cannot be evicted now, returns false and puts the page at the end,
-   unless it is stale. */
+/* Removes the oldest page of @queue. If the page cannot be evicted now, puts it at the end, unless it is stale, and
+   returns false. */
 static bool pop(struct residents *residents, struct queue *queue, uint64_t *ret_page)
 {
 	uint32_t page = take_oldest(queue), word = pages_unmark(residents->pages, page, PAGE_QUEUED);

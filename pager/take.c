@@ -19,7 +19,7 @@ void *take_landing(void)
 		return NULL;
 	madvise(landing, 2 * half, MADV_DONTFORK);
 	madvise(landing, 2 * half, MADV_NOHUGEPAGE);
-	/* If the host forbids this, pages of executable mappings stay. */
+	/* If the host forbids this, pages of executable mappings are held. */
 	mprotect(landing + half, half, PROT_READ | PROT_WRITE | PROT_EXEC);
 	return landing;
 }
@@ -76,7 +76,7 @@ static char *address_of(const struct take *take, uint64_t page)
 	return take->window->base + page * STORE_PAGE;
 }
 
-/* Reads pages that the program may have no right to read. process_vm_readv(2) comes first, because it is cheaper.
+/* Reads pages, also without the program's right to read. process_vm_readv(2) is tried first, because it is faster.
    Returns true on success. */
 static bool read_pages(const struct take *take, char *to, char *from, size_t length)
 {
@@ -92,7 +92,6 @@ static void set_results(struct taken *taken, unsigned count, enum take_result re
 		taken[i].result = result;
 }
 
-/* Takes @count adjacent present pages by copying them. */
 static void copy_out(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	char *from = address_of(take, taken[first].page), *to = take->scratch + (size_t)first * STORE_PAGE;
@@ -108,8 +107,9 @@ static void copy_out(struct take *take, struct taken *taken, unsigned first, uns
 	for (unsigned i = 0; i < count; i++) {
 		struct taken *page = &taken[first + i];
 		char *address = from + (size_t)i * STORE_PAGE;
-		/* madvise(2) drops the pages before a locked mapping and then fails. Nothing comes in meanwhile, so a
-		   page that was dropped is dropped again without harm. */
+		/* Before a locked mapping, madvise(2) drops the pages and then fails at the mapping. So each
+		   page is dropped again, alone. That does no harm to a dropped page, because nobody places a
+		   page meanwhile. */
 		if (!dropped && madvise(address, STORE_PAGE, MADV_DONTNEED)) {
 			page->result = errno == EINVAL ? TAKE_HELD : TAKE_BUSY;
 			uffd_protect(take->uffd, address, STORE_PAGE, false);
@@ -118,10 +118,9 @@ static void copy_out(struct take *take, struct taken *taken, unsigned first, uns
 		page->result = TAKE_TAKEN;
 		page->data = to + (size_t)i * STORE_PAGE;
 	}
-	uffd_wake(take->uffd->fd, from, length); /* writers that came meanwhile find the page missing now */
+	uffd_wake(take->uffd->fd, from, length); /* writers that wait find the page missing now, and fault again */
 }
 
-/* Takes @count adjacent pages without UFFDIO_MOVE. */
 static void take_by_copy(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	bool present[TAKE_MAX];
@@ -140,12 +139,12 @@ static void take_by_copy(struct take *take, struct taken *taken, unsigned first,
 }
 
 /*
- * Returns how many pages came to the landing area at @to, where it was empty, without being counted by the kernel.
+ * Returns how many pages the kernel has moved to the landing area at @to, which was empty, without counting them.
  *
- * Linux retries a page if the page's entry has changed under it (its Accessed bit was cleared, for example). From 6.18
- * on it does not forget that it is retrying. So it moves the page without counting it, and in the next round finds that
- * page in its own way (move_pages() in mm/userfaultfd.c). If the count were trusted, those pages would be dropped with
- * the landing area, and read as zeroes.
+ * If a page's table entry changes during the move (the kernel clears its Accessed bit, for example), Linux retries
+ * the page. From 6.18 on, a flag says that this is a retry, and is not cleared. So the kernel moves the page without
+ * counting it. It then tries the same page again and finds the target occupied (move_pages() in mm/userfaultfd.c).
+ * Trusting the count would drop those pages with the landing area, and the program would read zeroes.
  */
 static unsigned uncounted(const struct take *take, const char *to, unsigned count)
 {
@@ -159,7 +158,7 @@ static unsigned uncounted(const struct take *take, const char *to, unsigned coun
 	return came;
 }
 
-/* Moves @count adjacent pages into @half of the landing area. Returns how many moved, or -errno. */
+/* Moves @count adjacent pages to half @half of the landing area. Returns how many were moved, or -errno. */
 static ssize_t move_out(struct take *take, struct taken *taken, unsigned first, unsigned count, unsigned half)
 {
 	char *to = take->landing + (size_t)(half * TAKE_MAX + first) * STORE_PAGE;
@@ -176,8 +175,8 @@ static ssize_t move_out(struct take *take, struct taken *taken, unsigned first, 
 	return went;
 }
 
-/* Ends the sharing of a page with a forked child: this process gets a copy of its own. Pinning the page for a read
-   makes the kernel do so (gup_must_unshare()), in any readable mapping. A page that a device holds is never shared. */
+/* Gives this process its own copy of a page that it shares with a forked child. The kernel makes the copy when it
+   pins the page for reading (gup_must_unshare()). Pages that a device holds are never shared. */
 static void own_page(struct take *take, const char *page)
 {
 	char byte;
@@ -187,7 +186,7 @@ static void own_page(struct take *take, const char *page)
 		process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 }
 
-/* Handles one page that MOVE refused with @error, for a reason other than its mapping. */
+/* Handles one page that UFFDIO_MOVE refused with @error, for a reason other than the mapping. */
 static void take_refused(struct take *take, struct taken *taken, unsigned index, unsigned half, int error)
 {
 	if (error == -EBUSY) {
@@ -202,7 +201,7 @@ static void take_refused(struct take *take, struct taken *taken, unsigned index,
 								    : TAKE_BUSY;
 }
 
-/* Takes pages of one mapping that is executable, or that was made writable for this. */
+/* Moves pages of one mapping that is writable now. */
 static void take_writable(struct take *take, struct taken *taken, unsigned first, unsigned count, unsigned half)
 {
 	for (unsigned i = first; i < first + count;) {
@@ -213,8 +212,8 @@ static void take_writable(struct take *take, struct taken *taken, unsigned first
 	}
 }
 
-/* Takes pages of a mapping whose protection differs from the landing area's. Returns the number of pages handled, which
-   ends at the end of the mapping. */
+/* Moves pages of a mapping that the first half of the landing area does not accept. Returns the number of pages
+   handled, up to the end of the mapping. */
 static unsigned take_protected(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	struct vma vma;
@@ -231,7 +230,7 @@ static unsigned take_protected(struct take *take, struct taken *taken, unsigned 
 	if (vma.protection & PROT_WRITE) {
 		take_writable(take, taken, first, count, half);
 	} else if (take->window->mediated) {
-		/* From here to the end a write of the program waits. Afterwards its mapping is unchanged. */
+		/* From here to the end, writers wait. Afterwards the mapping is as it was. */
 		if (uffd_protect(take->uffd, from, length, true) == 0 &&
 		    mprotect(from, length, vma.protection | PROT_WRITE) == 0) {
 			take_writable(take, taken, first, count, half);
@@ -242,15 +241,15 @@ static unsigned take_protected(struct take *take, struct taken *taken, unsigned 
 	return count;
 }
 
-/* Handles a run that MOVE refuses because of its mapping, which must not change meanwhile. Such runs are few. Returns
-   the number of pages handled. */
+/* Handles pages that UFFDIO_MOVE refused because of their mapping. The lock prevents protections from changing
+   meanwhile. Returns the number of pages handled. */
 static unsigned take_refused_run(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	if (take->copies) {
 		take_by_copy(take, taken, first, 1);
 		return 1;
 	}
-	/* Never waits for the lock: the thread that holds it may be waiting for a page that is being taken. */
+	/* Must not wait: the thread that holds the lock may be waiting for one of these pages. */
 	if (pthread_mutex_trylock(&take->window->protect_lock)) {
 		taken[first].result = TAKE_BUSY;
 		return 1;
@@ -260,7 +259,6 @@ static unsigned take_refused_run(struct take *take, struct taken *taken, unsigne
 	return done;
 }
 
-/* Takes @count adjacent pages with UFFDIO_MOVE. */
 static void take_by_move(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	unsigned end = first + count, at_once = count;
@@ -268,7 +266,7 @@ static void take_by_move(struct take *take, struct taken *taken, unsigned first,
 		unsigned length = end - i < at_once ? end - i : at_once;
 		ssize_t moved = move_out(take, taken, i, length, 0);
 		if (moved == -EINVAL && length > 1) {
-			at_once = length / 2; /* it may cross the edge of a mapping */
+			at_once = length / 2; /* half may lie in one mapping */
 		} else if (moved == -EINVAL) {
 			i += take_refused_run(take, taken, i, end - i);
 			at_once = count;
@@ -277,7 +275,7 @@ static void take_by_move(struct take *take, struct taken *taken, unsigned first,
 		} else {
 			i += (unsigned)moved;
 			if ((unsigned)moved == length)
-				at_once *= 2; /* behind the edge longer runs move again */
+				at_once *= 2; /* the end of the mapping is passed, so try longer runs again */
 		}
 	}
 }

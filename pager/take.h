@@ -1,23 +1,27 @@
 /*
- * take: takes pages out of the program's reach, so that the program cannot change them any more.
+ * take: moves pages out of the program's reach, so that the program can no longer change them.
  *
- * Theory of operation. UFFDIO_MOVE moves pages into a landing area, adjacent pages in one call. In a run, a page takes
- * 0.1 to 0.2 us; alone, it takes 1.1 to 1.8 us. MOVE refuses a page that a device holds (O_DIRECT, registered buffers
- * of io_uring or RDMA), because the device would continue to write to the old memory. MOVE also refuses a run that
- * crosses the edge of a mapping, and a mapping whose protection differs from the landing area's. A refused run is
- * halved, down to single pages, to find the refused page.
+ * Theory of operation. UFFDIO_MOVE moves pages into a landing area, a run of adjacent pages in one call. A page
+ * takes 0.1 to 0.2 us in a run, and 1.1 to 1.8 us alone. UFFDIO_MOVE refuses:
+ * - a page that a device holds (O_DIRECT, registered buffers of io_uring or RDMA), because the device would continue
+ *   to use the old memory
+ * - a run that lies in two mappings
+ * - a mapping whose protection differs from that of the landing area
  *
- * The landing area has two halves. One is writable, the other is writable and executable. A page of an executable
- * mapping moves to the second half. A read-only mapping is made writable for the move, and its pages are
- * write-protected by userfaultfd, so that the program's writes still do not succeed. The window's owner must promise
- * not to change protections meanwhile (`mediated` in window.h). A page that MOVE still refuses is held: it stays where
- * it is. Memory without any access right stays, too, because a read would succeed during the move.
+ * A refused run is tried again in halves, down to single pages, to find the page that is the reason.
  *
- * With @copies a page can also be write-protected, copied through the kernel, and dropped. Writers wait for userfaultfd
- * meanwhile. User space cannot see if a device holds such a page. So @copies is for programs that never let a device
- * touch their memory. It is the only way on kernels without UFFDIO_MOVE (before Linux 6.8).
+ * The landing area has two halves: the first is readable and writable, the second executable, too. Pages of an
+ * executable mapping move to the second half. Pages of a read-only mapping are first write-protected by userfaultfd.
+ * Then mprotect(2) makes the mapping writable for the move, and the protection makes writers wait. This works only
+ * if nobody else changes the protections meanwhile (`mediated` in window.h). Pages without read access are not
+ * moved, because reads would succeed while they are readable. A page that cannot be moved is *held*: it stays in the
+ * program.
  *
- * The evictor owns a struct take.
+ * With @copies a refused page is write-protected, copied by the kernel, and dropped. A writer waits until the page
+ * is dropped, and then faults. But user space cannot see whether a device holds the page. So @copies is only for
+ * programs that never let a device access their memory. Kernels without UFFDIO_MOVE (before Linux 6.8) need it.
+ *
+ * Only the evictor uses a struct take.
  */
 #ifndef PAGER_TAKE_H
 #define PAGER_TAKE_H
@@ -34,20 +38,20 @@
 struct take {
 	const struct uffd *uffd;
 	struct window *window;
-	char *landing;        /* TAKE_LANDING pages, registered with the mover */
-	int maps;             /* descriptor for vma.h */
-	bool used_executable; /* some page landed in the second half */
-	char *scratch;        /* TAKE_MAX pages, for copies */
-	bool copies;          /* pages that MOVE refuses may be copied */
-	int memory;           /* /proc/self/mem: reads memory without PROT_READ, too */
-	int pagemap;          /* /proc/self/pagemap: tells which pages are present */
+	char *landing;        /* TAKE_LANDING pages, registered as the target of UFFDIO_MOVE */
+	int maps;             /* descriptor of vma_query() */
+	bool used_executable; /* a page is in the second half */
+	char *scratch;        /* TAKE_MAX pages, the targets of copies */
+	bool copies;          /* pages may be copied */
+	int memory;           /* /proc/self/mem; also reads memory without PROT_READ */
+	int pagemap;          /* /proc/self/pagemap */
 };
 
 enum take_result {
-	TAKE_TAKEN,  /* `data` has the contents; the page is gone from the window */
-	TAKE_ABSENT, /* the page was dropped already, and reads as zeroes */
-	TAKE_BUSY,   /* the address space is changing; the page has not moved */
-	TAKE_HELD,   /* a device or its mapping holds the page, which has not moved */
+	TAKE_TAKEN,  /* `data` has the contents; the window has no page there */
+	TAKE_ABSENT, /* the window had no page there, so it reads as zeroes */
+	TAKE_BUSY,   /* not moved, because the address space is changing; try again */
+	TAKE_HELD,   /* not moved, because a device or the page's mapping holds it */
 };
 
 struct taken {
@@ -56,17 +60,18 @@ struct taken {
 	const char *data; /* valid until take_release() */
 };
 
-/* Maps the landing area for take_open(), TAKE_LANDING pages. Returns NULL without memory. Unmap it with munmap(2). */
+/* Maps the landing area: TAKE_LANDING pages. Returns NULL if there is no memory. The caller unmaps it. */
 void *take_landing(void);
-/* @landing is the area given to uffd_open(). @copies allows copies. Returns 0, -EOPNOTSUPP if pages can be neither
-   moved nor copied, or -errno. */
+/* @landing is the area that uffd_open() was given. @copies allows copies. Returns 0, -EOPNOTSUPP if pages can be
+   neither moved nor copied, or another -errno. */
 int take_open(struct take *take, const struct uffd *uffd, struct window *window, void *landing, bool copies);
 void take_close(struct take *take);
-/* Returns the bytes of memory that stay in use between two batches. Pages in the landing area still count as resident. */
+/* Returns the bytes of memory that are used between two batches. Pages in the landing area are not included, because
+   they still count as resident. */
 size_t take_memory(const struct take *take);
-/* Takes @count (at most TAKE_MAX) pages, whose numbers ascend. Sets `result` and `data` of each. */
+/* Moves @count pages, at most TAKE_MAX, in ascending order. Sets `result` and `data` of each. */
 void take_pages(struct take *take, struct taken *taken, unsigned count);
-/* Frees the memory of the @count pages that were taken last. */
+/* Frees the contents of the last take_pages(), which had @count pages. */
 void take_release(struct take *take, unsigned count);
 
 #endif

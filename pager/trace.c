@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <xxhash.h>
 
-/* The table of the process's only pager. An entry is 0 if the page has no contents elsewhere. */
+/* One per page of the only pager in the process. 0 if the page reads as zeroes. */
 static uint64_t *hashes;
 
 uint64_t trace_hash(const char *data)

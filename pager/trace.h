@@ -1,7 +1,7 @@
 /*
- * trace: in a build with -Dtrace=true, keeps the hash of every page that left and compares it when the page comes back.
- * It finds pages that the pager itself has spoilt, which the store's checksums cannot find. Other builds do not have
- * this code.
+ * trace: a debugging aid of builds with -Dtrace=true. It stores a hash of each page that leaves the program, and
+ * compares it when the page returns. So it finds pages that the pager itself has damaged before the store computed
+ * their checksum.
  *
  * Threads: a page's entry belongs to the thread that has moved the page to an in-between state (pages.h).
  */
@@ -15,12 +15,11 @@
 int trace_open(uint64_t count);
 /* Returns the hash of a page, or 0 for a page of zeroes. */
 uint64_t trace_hash(const char *data);
-/* Records that @page leaves with the contents @data. NULL means that it has no contents any more and must read as
-   zeroes. */
+/* Records that @page leaves with the contents @data. @data is NULL if the page must read as zeroes from now on. */
 void trace_left(uint64_t page, const char *data);
-/* Stops the process if @data differs from the contents with which @page left. @what is for the log. */
+/* Stops the process if @data differs from the contents with which @page left. @what ends the log line. */
 void trace_compare(struct core *core, uint64_t page, const char *data, const char *what);
-/* Logs that the kernel has moved @count pages without counting them (take.c), unless @count is 0. */
+/* Logs that the kernel moved @count pages without counting them (take.c). Does nothing if @count is 0. */
 void trace_uncounted(unsigned count);
 #else
 static inline int trace_open(uint64_t count)

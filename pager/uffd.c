@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* From linux/userfaultfd.h of kernels newer than Debian 12's headers. */
+/* For kernel headers older than these features (Debian 12). */
 #ifndef UFFDIO_MOVE
 #define UFFD_FEATURE_MOVE (1ull << 16)
 #define UFFDIO_MOVE_MODE_DONTWAKE (1ull << 0)
@@ -36,7 +36,7 @@ static int userfaultfd(void)
 		return fd;
 	if (errno != EPERM)
 		return -errno;
-	/* From Linux 6.1 on, /dev/userfaultfd makes one, too. The caller needs only permission to open that file. */
+	/* From Linux 6.1 on, a process that may open /dev/userfaultfd gets a descriptor without a privilege. */
 	int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		return -EPERM;
@@ -46,7 +46,8 @@ static int userfaultfd(void)
 	return fd >= 0 ? fd : -error;
 }
 
-/* Asks for the kernel's features. Uses a descriptor of its own, because the handshake is done once per descriptor. */
+/* Asks for the kernel's features, on a descriptor of its own, because UFFDIO_API can be called once per
+   descriptor. */
 static int probe_features(uint64_t *ret_features)
 {
 	int fd = userfaultfd();
@@ -173,7 +174,7 @@ int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_don
 			break;
 		}
 		if (errno == EAGAIN && copy.copy > 0) {
-			/* Part of the range is in place. Copying the rest tells why the rest is not. */
+			/* Part of the range was copied. Copying the rest returns the reason why it was not. */
 			done += (size_t)copy.copy;
 			continue;
 		}
@@ -208,7 +209,7 @@ ssize_t uffd_take(const struct uffd *uffd, void *landing, void *from, size_t len
 	if (ioctl(uffd->mover, UFFDIO_MOVE, &move) == 0)
 		return (ssize_t)length;
 	int error = errno;
-	/* For a partial move the kernel answers EAGAIN and the moved length. After a move that failed at once, the
+	/* After a partial move the kernel answers EAGAIN and the length that was moved. If nothing was moved, the
 	   length is -errno. */
 	return move.move > 0 ? (ssize_t)move.move : -error;
 }

@@ -1,15 +1,18 @@
 /*
- * uffd: userfaultfd(2) as the pager uses it. One descriptor receives the faults of the window. Another one takes pages
- * out of the window.
+ * uffd: userfaultfd(2) as the pager uses it, with two descriptors.
  *
- * Theory of operation. The handler thread alone answers missing pages of the window, by UFFDIO_COPY. Pages leave by
- * UFFDIO_MOVE (Linux 6.8). The page itself changes hands atomically, so no write of the program can fall between
- * reading the page and dropping it. MOVE wants its *target* registered with the descriptor that it is called on. So the
- * landing area belongs to a second descriptor. That one has no event features, so that emptying the area raises no
- * events. take.h describes kernels without MOVE, and pages that MOVE refuses.
+ * Theory of operation. The window is registered with the first descriptor. When the program touches a missing page,
+ * the kernel queues a message there, and the handler places the page with UFFDIO_COPY. Forks are reported there,
+ * too.
  *
- * Source: Documentation/admin-guide/mm/userfaultfd.rst, ioctl_userfaultfd(2). uffd.c defines the constants that are
- * newer than Debian 12's kernel headers. The features are probed at run time.
+ * Pages leave the window by UFFDIO_MOVE (Linux 6.8), which moves a page's memory to the landing area without a copy.
+ * The move is atomic: the program's writes are either in the moved page, or fault. The kernel requires that the
+ * target of a move, here the landing area, is registered with the descriptor of the call. So the landing area has a
+ * second descriptor. Its event features are off, because emptying the area must not queue events. take.h describes
+ * kernels without UFFDIO_MOVE, and pages that UFFDIO_MOVE refuses.
+ *
+ * Source: Documentation/admin-guide/mm/userfaultfd.rst, ioctl_userfaultfd(2). uffd.c defines constants that Debian
+ * 12's kernel headers lack. The features are probed at run time.
  */
 #ifndef PAGER_UFFD_H
 #define PAGER_UFFD_H
@@ -26,58 +29,56 @@ struct uffd {
 	bool sees_forks; /* UFFD_FEATURE_EVENT_FORK, needs CAP_SYS_PTRACE */
 };
 
-/* A decoded message of the descriptor. */
+/* A message of the first descriptor, decoded. */
 enum uffd_kind { UFFD_MISSING, UFFD_PROTECTED, UFFD_FORKED, UFFD_OTHER };
 struct uffd_message {
 	enum uffd_kind kind;
 	bool write;
-	pid_t thread;      /* the faulting thread */
-	uintptr_t address; /* the address of the fault */
-	int child;         /* UFFD_FORKED: the child's descriptor, which the receiver owns */
+	pid_t thread;
+	uintptr_t address;
+	int child; /* UFFD_FORKED: the child's descriptor, which the receiver owns */
 };
 
-/* Returns true if this kernel has UFFDIO_MOVE. Also returns true if no userfaultfd can be opened to find out. */
+/* Returns true if this kernel has UFFDIO_MOVE, or if no userfaultfd can be opened to find out. */
 bool uffd_can_move(void);
 
-/*
- * Registers [@base, +@length) for faults, and [@landing, +@landing_length) as the target of uffd_take(). With
- * FARPAGE_NO_MOVE in the environment (for tests), it does without UFFDIO_MOVE, as on older kernels. Returns 0, -EPERM
- * if the system call is not permitted, -ENOSYS if the kernel lacks it, -ENOMEM, or -EINVAL.
- */
+/* Registers [@base, +@length) for faults, and [@landing, +@landing_length) as the target of uffd_take(). With
+   FARPAGE_NO_MOVE in the environment (for tests), UFFDIO_MOVE is not used, as on older kernels. Returns 0, -EPERM if
+   userfaultfd is not permitted, -ENOSYS if the kernel lacks it, -ENOMEM, or -EINVAL. */
 int uffd_open(void *base, size_t length, void *landing, size_t landing_length, struct uffd *ret_uffd);
-/* Closes both descriptors. The kernel wakes the faults that still wait, and their pages read as zeroes. */
+/* Closes both descriptors. The kernel then wakes all waiting threads, and missing pages read as zeroes. */
 void uffd_close(struct uffd *uffd);
 
-/* Reads up to @max messages, at most 16, without waiting. Returns their number or -errno. */
+/* Reads up to @max messages, at most 16. Does not wait. Returns their number or -errno. */
 int uffd_read(int fd, struct uffd_message *messages, unsigned max);
 
 /*
- * Places @length bytes at @to and wakes the threads that wait there. *@ret_done is the number of bytes placed, also
- * after a failure. Returns 0, or one of:
+ * Copies @length bytes to @to and wakes the threads that wait there. Sets *@ret_done to the number of bytes copied,
+ * also after an error. Returns 0, or one of:
  * - -EEXIST: a page was present
- * - -EAGAIN: an event must be read from @fd first
- * - -ESRCH: the process is gone
- * - -ENOENT: no registered memory is there any more
+ * - -EAGAIN: a fork is in progress, and its event must first be read from @fd
+ * - -ESRCH: the process has ended
+ * - -ENOENT: the memory is no longer registered
  */
 int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_done);
 int uffd_wake(int fd, void *address, size_t length);
-/* Makes the pages raise SIGBUS when touched. Returns 0, -EOPNOTSUPP if the kernel lacks UFFDIO_POISON, -EAGAIN if an
-   event must be read from @fd first, or another -errno. */
+/* Poisons pages: touching one raises SIGBUS. Returns 0, -EOPNOTSUPP if the kernel lacks UFFDIO_POISON, -EAGAIN if a
+   fork's event must first be read from @fd, or another -errno. */
 int uffd_poison(const struct uffd *uffd, int fd, void *address, size_t length);
 
 /*
  * Moves whole pages from the window to the landing area. Returns the number of bytes moved, which may be less than
- * @length. If the first page did not move, returns one of:
+ * @length. If the first page was not moved, returns one of:
  * - -ENOENT: the page is absent
  * - -EBUSY: the page is pinned or shared
- * - -EINVAL: the protections differ, or the pages cross the edge of a mapping
- * - -EEXIST: a page is in the landing area already (take.c)
+ * - -EINVAL: the protections of window and landing area differ, or the pages lie in two mappings
+ * - -EEXIST: the landing area already has a page there (take.c)
  * - -EAGAIN: try again
- * - -EOPNOTSUPP: there is no UFFDIO_MOVE
+ * - -EOPNOTSUPP: the kernel has no UFFDIO_MOVE
  */
 ssize_t uffd_take(const struct uffd *uffd, void *landing, void *from, size_t length);
-/* Write-protects pages, or unprotects them. Writers wait (UFFD_PROTECTED) until the pages are unprotected or dropped.
-   Returns 0 or -errno. */
+/* Write-protects pages, or ends their protection. A thread that writes to a protected page waits, and the handler
+   receives UFFD_PROTECTED. Returns 0 or -errno. */
 int uffd_protect(const struct uffd *uffd, void *address, size_t length, bool protect);
 
 #endif

@@ -65,7 +65,8 @@ bool victims_empty(struct victims *victims, uint32_t frame)
 
 uint32_t victims_allocate(struct victims *victims)
 {
-	/* A frame that is being copied back is skipped, because waiting for the handler could last forever. */
+	/* Frames that the handler is reading are skipped. Waiting could last forever, because the handler may wait
+	   for the evictor. */
 	for (uint32_t tried = 0; tried < victims->count; tried++) {
 		uint32_t frame = victims->next;
 		if (victims->writing[frame])

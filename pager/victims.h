@@ -1,12 +1,16 @@
 /*
- * victims: the victim buffer, through which evicted pages leave. It is a ring of frames in memory registered with the
- * store. A dirty page is written to its donors straight from its frame. Until the frame is reused, it also answers
- * faults on the page (PAGE_BUFFERED), without the network.
+ * victims: the victim buffer, a ring of frames through which evicted pages leave.
  *
- * The landing area (take.h) cannot be registered in place of the frames. UFFDIO_MOVE exchanges a page's memory, and a
- * device would continue to use the old memory. So pages are copied from there into frames.
+ * Theory of operation. The evictor copies an evicted page into the next frame. If the page is dirty, the store
+ * writes it to the donors straight from the frame, because the frames are registered with the store. Until the frame
+ * is reused, a fault on the page (PAGE_BUFFERED) is answered from the frame, without the network. When the frame is
+ * reused, the page becomes PAGE_FAR.
  *
- * The evictor owns the buffer. The handler only reads a frame whose page it has moved to PAGE_RETURNING.
+ * The copy from the landing area (take.h) is necessary. UFFDIO_MOVE replaces the memory of the landing area, but an
+ * RDMA device would continue to use the memory that was registered.
+ *
+ * Only the evictor changes the buffer. The handler only reads a frame, and only after it has moved the page to
+ * PAGE_RETURNING.
  */
 #ifndef PAGER_VICTIMS_H
 #define PAGER_VICTIMS_H
@@ -16,10 +20,10 @@
 
 struct victims {
 	char *frames;
-	uint32_t *page_of; /* the page whose contents a frame has */
+	uint32_t *page_of; /* for each frame: the page whose contents it has */
 	uint8_t *writing;  /* 1 while the store reads from the frame */
 	uint32_t count, next;
-	uint32_t in_flight; /* frames being written */
+	uint32_t in_flight; /* number of frames being written */
 	struct pages *pages;
 };
 
@@ -34,11 +38,11 @@ static inline char *victims_frame(const struct victims *victims, uint32_t frame)
 	return victims->frames + (size_t)frame * STORE_PAGE;
 }
 
-/* Empties the next frame of the ring and returns it. The page that the frame had is far now. Skips frames whose pages
-   the handler is copying back. Returns VICTIMS_NONE while the next frame is being written: wait for completions and
-   call again. */
+/* Empties the next frame of the ring and returns it. The page that was in the frame becomes PAGE_FAR. Skips frames
+   that the handler is reading. Returns VICTIMS_NONE if the next frame is still being written; the caller then waits
+   for a write to complete and calls again. */
 uint32_t victims_allocate(struct victims *victims);
-/* Empties @frame; its page is far now. Returns false if the frame is still being read or written. */
+/* Empties @frame, whose page becomes PAGE_FAR. Returns false if the frame is still being read or written. */
 bool victims_empty(struct victims *victims, uint32_t frame);
 
 #endif

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* From linux/fs.h of kernels newer than Debian 12's headers. */
+/* For kernel headers older than Linux 6.11 (Debian 12). */
 struct procmap_question {
 	__u64 size, query_flags, query_addr;
 	__u64 vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
@@ -62,7 +62,7 @@ static bool line_covers(const char *line, uintptr_t address, struct vma *ret_vma
 	return true;
 }
 
-/* Searches the text. Each read gives as many whole lines as fit. The rest of a line, with its path, does not matter. */
+/* Searches the text. A read returns whole lines, as many as fit. Only the start of a line is looked at. */
 static int vma_search(int fd, uintptr_t address, struct vma *ret_vma)
 {
 	char text[8192];

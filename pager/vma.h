@@ -1,7 +1,7 @@
 /*
- * vma: asks the kernel about the mapping at an address of this process. It uses PROCMAP_QUERY on /proc/self/maps (Linux
- * 6.11), or that file's text on older kernels (Documentation/filesystems/proc.rst). It allocates nothing and uses no
- * stdio.
+ * vma: asks the kernel about the mapping at an address of this process. Uses the ioctl PROCMAP_QUERY of
+ * /proc/self/maps (Linux 6.11), or reads that file on older kernels (Documentation/filesystems/proc.rst). Calls
+ * neither malloc nor stdio, because it runs inside the preload library.
  */
 #ifndef PAGER_VMA_H
 #define PAGER_VMA_H
@@ -11,7 +11,7 @@
 
 struct vma {
 	uintptr_t end;  /* first address behind the mapping */
-	int protection; /* PROT_READ and so on */
+	int protection; /* PROT_READ, PROT_WRITE, PROT_EXEC */
 	bool shared;
 };
 

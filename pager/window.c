@@ -1,5 +1,5 @@
-/* The bitmap is searched a word at a time. A search begins at the lowest free page and ends at the latest behind the
-   highest page ever allocated. So it costs little, however large the reservation is. */
+/* The bitmap is searched one word at a time, from the lowest free page to the highest page ever allocated. So the
+   cost does not depend on the size of the reservation. */
 #include "pager/window.h"
 
 #include "pager/bitmap.h"
@@ -24,7 +24,7 @@ static char *page_address(const struct window *window, uint64_t page)
 	return window->base + page * WINDOW_PAGE;
 }
 
-/* Makes the system call, because the preload library interposes mmap(2) itself. */
+/* Makes the system call itself, because the preload library replaces mmap(). */
 static void *map_pages(size_t length, int protection)
 {
 	long address = syscall(SYS_mmap, NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
@@ -78,7 +78,8 @@ int window_reserve(struct window *window, size_t length)
 	void *base = map_pages(length, PROT_NONE);
 	if (!base)
 		return -ENOMEM;
-	/* Far memory is counted and moved in pages of 4 KiB. A huge page would defeat the budget. */
+	/* The budget counts pages of 4 KiB, and each of them moves by itself. Huge pages would make that
+	   impossible. */
 	syscall(SYS_madvise, base, length, MADV_NOHUGEPAGE);
 	int error = window_create(window, base, length);
 	if (error)
@@ -113,17 +114,17 @@ void window_release(struct window *window)
 	*window = (struct window){0};
 }
 
-/* Returns the first free aligned run, or page_count() if there is none. */
+/* Returns the first free run of @count pages at an aligned address, or page_count() if there is none. */
 static uint64_t find_run(const struct window *window, uint64_t count, uint64_t alignment)
 {
 	uint64_t total = page_count(window);
-	uint64_t skew = (uintptr_t)window->base / WINDOW_PAGE % alignment; /* addresses are aligned, not page numbers */
+	uint64_t skew = (uintptr_t)window->base / WINDOW_PAGE % alignment; /* aligns addresses, not page numbers */
 	uint64_t page = find_bit(window, window->next, total, false);
 	while (page < total) {
 		page = (page + skew + alignment - 1) / alignment * alignment - skew;
 		if (page > total || count > total - page)
 			return total;
-		/* Pages from `high` on were never allocated. */
+		/* Pages from `high` on are free, so they need not be searched. */
 		uint64_t end = page + count < window->high ? page + count : window->high;
 		uint64_t taken = page < end ? find_bit(window, page, end, true) : end;
 		if (taken == end || page >= end)
@@ -133,7 +134,6 @@ static uint64_t find_run(const struct window *window, uint64_t count, uint64_t a
 	return total;
 }
 
-/* Allocates free pages. The lock is held. */
 static int take(struct window *window, uint64_t page, uint64_t count)
 {
 	int error = protect(window, page, count, PROT_READ | PROT_WRITE);
@@ -156,7 +156,6 @@ int window_allocate(struct window *window, size_t length, size_t alignment, void
 	if (alignment < WINDOW_PAGE)
 		alignment = WINDOW_PAGE;
 	pthread_mutex_lock(&window->lock);
-	/* `next` is the lowest free page, so the search sees every hole. */
 	uint64_t page = find_run(window, count, alignment / WINDOW_PAGE);
 	int error = page == page_count(window) ? -ENOMEM : take(window, page, count);
 	pthread_mutex_unlock(&window->lock);
@@ -165,7 +164,6 @@ int window_allocate(struct window *window, size_t length, size_t alignment, void
 	return error;
 }
 
-/* Returns true if the range consists of pages inside the window. */
 static bool range_valid(const struct window *window, const void *address, size_t length)
 {
 	if ((uintptr_t)address % WINDOW_PAGE || !length || !window_contains(window, address))
@@ -209,7 +207,8 @@ void window_free(struct window *window, void *address, size_t length)
 	pthread_mutex_lock(&window->lock);
 	while ((page = find_bit(window, page, end, true)) < end) {
 		uint64_t stop = find_bit(window, page, end, false);
-		/* This fails only if the process has no room for one more mapping. The pages are free all the same. */
+		/* Fails only if the process has too many mappings. The pages are free even so, but may stay
+		   accessible. */
 		protect(window, page, stop - page, PROT_NONE);
 		bitmap_set(window->used, page, stop - page, false);
 		assert(window->allocated >= stop - page);

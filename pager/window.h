@@ -1,13 +1,15 @@
 /*
- * window: the pager window, an address range for far memory, and its allocation.
+ * window: the pager window, an address range for far memory, and the allocation of its pages.
  *
- * Theory of operation. One reservation (PROT_NONE, not accounted) is made and kept for good. Its page i is page i of
- * the store. Allocations are whole pages, kept in a bitmap of one bit per page. The bitmap is a mapping of its own, so
- * that these functions call no allocator: the preload library uses the window underneath malloc. Free pages are
- * PROT_NONE, like after munmap. Allocated pages are readable and writable. Pages must be emptied before they are freed:
- * by farpage_advise(DISCARD), or, before a pager runs, by MADV_DONTNEED.
+ * Theory of operation. The window is one reservation (PROT_NONE, MAP_NORESERVE), which exists until
+ * window_release(). Its page i is page i of the store. Allocations are whole pages. A bitmap has one bit per page.
+ * The bitmap is a mapping of its own, because the preload library allocates from the window underneath malloc: these
+ * functions must not call malloc.
  *
- * Any thread may call these functions. A lock is held only for work on the bitmap and for mprotect(2).
+ * A free page is PROT_NONE, as after munmap. An allocated page can be read and written. The caller must empty pages
+ * before it frees them: by farpage_advise(DISCARD) or, while no pager runs, by MADV_DONTNEED.
+ *
+ * Any thread may call these functions. They hold a lock only for work on the bitmap and for mprotect(2).
  */
 #ifndef PAGER_WINDOW_H
 #define PAGER_WINDOW_H
@@ -22,23 +24,23 @@
 struct window {
 	char *base;
 	size_t length;                /* bytes */
-	uint64_t *used;               /* one bit a page */
-	uint64_t next;                /* the lowest free page, where searches begin */
-	_Atomic uint64_t high;        /* first page never allocated so far; read without the lock */
-	uint64_t allocated;           /* pages allocated now */
-	bool adopted;                 /* the caller made the mapping, which stays */
-	bool mediated;                /* the owner promises to change protections by window_protect() alone */
-	pthread_mutex_t protect_lock; /* held while protections change, or must not change */
+	uint64_t *used;               /* one bit per page */
+	uint64_t next;                /* the lowest free page, where a search begins */
+	_Atomic uint64_t high;        /* behind the highest page ever allocated; read without the lock */
+	uint64_t allocated;           /* number of pages */
+	bool adopted;                 /* the caller made the mapping, so window_release() does not unmap it */
+	bool mediated;                /* protections change only by window_protect*() */
+	pthread_mutex_t protect_lock; /* held while protections change, and while the evictor relies on them */
 	pthread_mutex_t lock;
 };
 
-/* Reserves @length bytes (rounded up to pages). Makes the system call mmap(2) itself, without libc. Returns 0, -ENOMEM
-   or -EINVAL. */
+/* Reserves @length bytes, rounded up to pages. Makes the system call itself, because the preload library replaces
+   mmap(). Returns 0, -ENOMEM or -EINVAL. */
 int window_reserve(struct window *window, size_t length);
-/* Takes an existing private anonymous mapping of @length bytes at @base as entirely allocated. Returns 0, -ENOMEM or
-   -EINVAL. */
+/* Makes a window of an existing private anonymous mapping of @length bytes at @base. All pages count as allocated.
+   Returns 0, -ENOMEM or -EINVAL. */
 int window_adopt(struct window *window, void *base, size_t length);
-/* Unmaps the bitmap, and the reservation unless it was adopted. */
+/* Unmaps the bitmap, and the reservation if window_reserve() made it. */
 void window_release(struct window *window);
 
 static inline bool window_contains(const struct window *window, const void *address)
@@ -46,39 +48,38 @@ static inline bool window_contains(const struct window *window, const void *addr
 	return (uintptr_t)address - (uintptr_t)window->base < window->length;
 }
 
-/* Returns the number of the page of @address, which lies in the window. */
+/* Returns the page number of @address, which must lie in the window. */
 static inline uint64_t window_page(const struct window *window, const void *address)
 {
 	return ((uintptr_t)address - (uintptr_t)window->base) / WINDOW_PAGE;
 }
 
-/*
- * Allocates @length bytes, rounded up to pages. @alignment is a power of two. An alignment below a page counts as a
- * page. Allocations stay close together at the low end (first fit), so that bookkeeping stays dense. Returns 0, -ENOMEM
- * if there is no such run, or -EINVAL.
- */
+/* Allocates @length bytes, rounded up to pages. @alignment is a power of two; less than a page counts as a page.
+   Takes the lowest addresses that fit, because tables that are indexed by page then use less memory. Returns 0,
+   -ENOMEM if no free run is long enough, or -EINVAL. */
 int window_allocate(struct window *window, size_t length, size_t alignment, void **ret_address);
-/* Allocates a range at a fixed place. Returns 0, -EEXIST if any page of it is taken, -EINVAL if it is outside the
-   window, or -ENOMEM. */
+/* Allocates the range at @address. Returns 0, -EEXIST if a page of it is allocated already, -EINVAL if it is outside
+   the window, or -ENOMEM. */
 int window_allocate_at(struct window *window, void *address, size_t length);
-/* Allocates all pages of the range that are still free. Returns 0, -EINVAL if it is outside the window, or -ENOMEM. */
+/* Allocates those pages of the range that are free. Returns 0, -EINVAL if the range is outside the window, or
+   -ENOMEM. */
 int window_take(struct window *window, void *address, size_t length);
-/* Frees the allocated pages of [@address, +@length), and makes them PROT_NONE. */
+/* Frees the allocated pages of the range and makes them PROT_NONE. */
 void window_free(struct window *window, void *address, size_t length);
-/* Returns true if every page of the range is allocated. */
 bool window_allocated(struct window *window, const void *address, size_t length);
 
-/* Calls mprotect(2) on a range, which need not lie in the window. Waits while the evictor relies on the protections
+/* Calls mprotect(2) on a range, inside the window or not. Waits while the evictor relies on the protections
    (take.c). Returns 0, or -1 with errno. */
 int window_protect(struct window *window, void *address, size_t length, int protection);
 /* Does the same with pkey_mprotect(2). */
 int window_protect_by_key(struct window *window, void *address, size_t length, int protection, int key);
 
-/* Returns how many of the @max pages from @page on are allocated, up to the first free page. Takes no lock, so the
-   answer may be old. */
+/* Returns how many of the @max pages from @page on are allocated before the first free one. Takes no lock, so
+   another thread may already have changed that. */
 unsigned window_run(const struct window *window, uint64_t page, unsigned max);
 
-/* Keep a fork from copying a held lock. Call prepare before the fork, and done after it in parent and child. */
+/* Hold the locks during a fork, because a lock that another thread held would never be released in the child. Call
+   prepare before the fork, and done after it, in the parent and in the child. */
 void window_fork_prepare(struct window *window);
 void window_fork_done(struct window *window);
 

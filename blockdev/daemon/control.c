@@ -1,4 +1,3 @@
-/* control: see control.h. */
 #include "blockdev/daemon/control.h"
 
 #include "blockdev/daemon/runtime.h"
@@ -80,7 +79,7 @@ int control_receive(int connection, enum control_verb *ret_verb)
 
 int control_reply(int connection, const char *text)
 {
-	/* Does not wait: a caller that does not read gets no answer. */
+	/* Does not wait for a caller that does not read. */
 	return send(connection, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
@@ -88,13 +87,11 @@ bool control_is_awaited(int connection)
 {
 	struct pollfd polled = {.fd = connection};
 
-	return poll(&polled, 1, 0) == 0; /* POLLHUP and POLLERR are always reported */
+	return poll(&polled, 1, 0) == 0; /* POLLHUP and POLLERR are reported without being asked for */
 }
 
-/*
- * Receives the answer, and repeats the call after EINTR. Even a wait with a time limit ends with EINTR when the kernel
- * has left work to this thread. That happens, for example, after the thread has closed an io_uring.
- */
+/* Receives the answer, and repeats the call after EINTR. A wait with a time limit ends with EINTR if the kernel has
+   work for this thread, for example after the thread has closed an io_uring. */
 static ssize_t answer_receive(int fd, uint64_t deadline, char ret_reply[CONTROL_REPLY_MAX])
 {
 	ssize_t length;
@@ -104,7 +101,7 @@ static ssize_t answer_receive(int fd, uint64_t deadline, char ret_reply[CONTROL_
 	while (length < 0 && errno == EINTR && clock_now() < deadline);
 	if (length >= 0 || (errno != EAGAIN && errno != EINTR))
 		return length;
-	/* From now on, the daemon cannot send its answer. An answer that came just before is still taken. */
+	/* From here on, the daemon cannot send. An answer that was sent just before is still received. */
 	shutdown(fd, SHUT_RD);
 	length = recv(fd, ret_reply, CONTROL_REPLY_MAX - 1, MSG_DONTWAIT);
 	if (length > 0)

@@ -1,13 +1,15 @@
 /*
- * control: requests to the daemon of a device. Each request is one message to the daemon's socket and one message back.
+ * control: requests to the daemon of a device. A request is one message to the daemon's socket, and the answer is
+ * one message back.
  *
- * Theory of operation. The socket (Unix, seqpacket) is in the device's folder, which only root can enter. A request is
- * one word. control_ask() (devices.h) sends it. The functions here are the daemon's.
+ * Theory of operation. The socket (Unix, seqpacket) is in the device's folder, which only root can enter. A request
+ * is one word. control_ask() (devices.h) sends it; the functions here are the daemon's.
  *
- * The keeper opens the socket. If a worker dies, the socket stays, so a request waits for the next worker. A caller
- * that gives up waiting accepts no answer from then on. So both sides agree if the caller got an answer.
+ * The keeper opens the socket. If a worker dies, the socket stays open, so a request waits for the next worker. A
+ * caller that times out first closes its side for reading, so that the daemon can no longer send an answer. So both
+ * sides agree whether the caller got the answer.
  *
- * Threads. Any thread may call these functions. In the daemon, the main thread calls them. They do not allocate.
+ * Threads. Any thread may call these functions; in the daemon it is the main thread. They do not allocate.
  */
 #ifndef BLOCKDEV_CONTROL_H
 #define BLOCKDEV_CONTROL_H
@@ -16,14 +18,12 @@
 
 /* Creates a listening socket at @path, for the daemon. Returns 0 or -errno. */
 int control_listen(const char *path, int *ret_socket);
-/* Takes the next connection. Returns 0, -EAGAIN if there is none, or another -errno. */
+/* Accepts a connection. Returns 0, -EAGAIN if there is none, or another -errno. */
 int control_accept(int socket, int *ret_connection);
-/*
- * Reads the request of a connection. Returns 0, -EAGAIN if the request has not come yet, -EINVAL if it is unknown (the
- * sender is told this), or another -errno.
- */
+/* Reads the request of a connection. Returns 0, -EAGAIN if it has not arrived yet, -EINVAL after answering an
+   unknown word, or another -errno. */
 int control_receive(int connection, enum control_verb *ret_verb);
-/* Sends the answer. Returns 0, or -errno if it cannot be delivered because the caller has given up. */
+/* Sends the answer. Returns 0, or -errno, for example if the caller has timed out. */
 int control_reply(int connection, const char *text);
 /* Returns true if the caller still waits for the answer. */
 bool control_is_awaited(int connection);

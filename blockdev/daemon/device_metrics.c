@@ -1,4 +1,3 @@
-/* device_metrics: see device_metrics.h. */
 #include "blockdev/daemon/device_metrics.h"
 
 #include "blockdev/daemon/health.h"
@@ -19,16 +18,16 @@ struct device_metrics {
 	struct metrics_http *http;
 	uint64_t started_s;
 	uint64_t published_at; /* clock_now() of the last text, or 0 */
-	pthread_mutex_t lock;  /* guards the fields below, and the text that is shown */
+	pthread_mutex_t lock;  /* guards the fields below, and the published text */
 	unsigned shown;
-	size_t length; /* of the text that is shown, or 0 if there is none */
+	size_t length; /* length of the published text, or 0 if there is none */
 	char texts[2][METRICS_HTTP_TEXT_MAX];
 };
 
 /* --- Writing ----------------------------------------------------------------------------------------------------- */
 
 #define NAME(name) "farpage_blockdev_" name
-/* The labels of a sample: the device, and one more. */
+/* The labels of a sample: "device" and one more. */
 #define LABELS(status, key, value)                                                                                     \
 	(const struct metrics_label[])                                                                                 \
 	{                                                                                                              \
@@ -143,7 +142,7 @@ void device_metrics_publish(struct device_metrics *metrics, const struct status 
 	pthread_mutex_unlock(&metrics->lock);
 }
 
-/* Copies the text that is shown. Called in the thread of metrics_http.h. */
+/* Copies the published text. Runs in the HTTP thread. */
 static bool shown_copy(void *user, struct metrics_text *text)
 {
 	struct device_metrics *metrics = user;

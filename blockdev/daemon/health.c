@@ -1,4 +1,3 @@
-/* health: see health.h. */
 #include "blockdev/daemon/health.h"
 
 #include "client/far.h"
@@ -17,7 +16,7 @@ const char *health_name(enum health health)
 
 struct health_sight health_look(const struct store *store, bool backup)
 {
-	/* This is too large for the stack. Only the main thread uses it. */
+	/* too large for the stack; only the main thread uses it */
 	static struct far_donor_info donors[FAR_DONORS_MAX];
 	struct health_sight sight = {.donors = far_donors(store, donors, FAR_DONORS_MAX), .backup = backup};
 	struct store_stats stats;

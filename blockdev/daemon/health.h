@@ -5,11 +5,9 @@
  *   degraded   the device serves, but a donor is lost or away, a slab lacks a replica, or lost pages are not rewritten
  *   failed     every donor is lost and there is no backup: nothing can be read or written
  *
- * Theory of operation. A state is logged only after it has lasted HEALTH_TELL_NS, because a donor may be away for a
- * moment.
+ * A new state is logged only when it has lasted HEALTH_TELL_NS, 2 s, because a donor may be away for a moment only.
  *
- * Threads. All functions run in the main thread. The module is pure except for health_look() and health_tell(). It does
- * not allocate.
+ * Threads. All functions run in the main thread. They do not allocate. health_judge() is pure.
  */
 #ifndef BLOCKDEV_HEALTH_H
 #define BLOCKDEV_HEALTH_H
@@ -23,25 +21,25 @@
 #define HEALTH_WHY_MAX 96
 
 enum health { HEALTH_SERVING, HEALTH_DEGRADED, HEALTH_FAILED, HEALTHS };
-const char *health_name(enum health health); /* "serving" */
+const char *health_name(enum health health);
 
-/* Counts of donors, slabs and pages; the input of health_judge(). */
+/* The input of health_judge(). */
 struct health_sight {
-	unsigned donors, away, lost; /* away: out of reach, but may return */
-	uint64_t lacking, missing;   /* replicas that slabs lack; lost pages that were not rewritten */
+	unsigned donors, away, lost; /* away: cannot be reached now, but may return */
+	uint64_t lacking, missing;   /* replicas that slabs lack; lost pages that were not rewritten since */
 	bool backup;
 };
-/* Counts donors, slabs and pages. @store was opened by far_open(). */
+/* Collects the counts. @store was opened by far_open(). */
 struct health_sight health_look(const struct store *store, bool backup);
-/* Returns the state. @ret_why gets the worst reason ("1 of 2 donors is lost"), or "" for HEALTH_SERVING. */
+/* Returns the state. Writes the most important reason ("1 of 2 donors is lost"), or "" for HEALTH_SERVING. */
 enum health health_judge(const struct health_sight *sight, char ret_why[HEALTH_WHY_MAX]);
 
-/* The state that was last logged. Begins all zero, which is HEALTH_SERVING. */
+/* The states that were last logged and last seen. All zero at first, which is HEALTH_SERVING. */
 struct health_told {
 	enum health told, seen;
-	uint64_t since; /* when `seen` began, clock_now() */
+	uint64_t since; /* clock_now() when `seen` began */
 };
-/* Logs the state of the device at @path if it has changed for long enough. Call it about once a second. */
+/* Logs the state of the device at @path if it has changed and lasted. The caller calls this once a second. */
 void health_tell(struct health_told *told, const char *path, enum health health, const char *why, uint64_t now);
 
 #endif

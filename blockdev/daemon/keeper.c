@@ -1,4 +1,3 @@
-/* keeper: see keeper.h. */
 #include "blockdev/daemon/keeper.h"
 
 #include "blockdev/daemon/control.h"
@@ -26,27 +25,27 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TAKE_OVER_MS 10000             /* how long a daemon may take to leave, in addition to its requests */
-#define QUICK_NS UINT64_C(10000000000) /* a worker that served for less died quickly */
-#define QUICK_MAX 5                    /* after more quick deaths in a row the keeper gives up */
-#define PAUSE_MS 100                   /* before the second restart in a row; doubles each time */
+#define TAKE_OVER_MS 10000             /* how long a daemon may take to end, after its requests are answered */
+#define QUICK_NS UINT64_C(10000000000) /* a worker that served for a shorter time died quickly */
+#define QUICK_MAX 5                    /* after more quick deaths in a row, the keeper ends */
+#define PAUSE_MS 100                   /* before the second restart in a row; doubled each time */
 
 struct keeper {
 	const struct settings *settings;
 	struct runtime runtime;
-	struct runtime_device device; /* valid once the device exists */
+	struct runtime_device device; /* valid when the device exists */
 	struct worker worker;
 	char note[FRONTENDS_NOTE_MAX];
-	pid_t pid;      /* process id of the worker */
-	int report;     /* pipe on which the worker reports that it is ready, or -1 */
-	int signals;    /* signalfd */
-	bool ready;     /* some worker has been ready */
+	pid_t pid;  /* the worker's */
+	int report; /* read end of the pipe on which the worker reports the ready device, or -1 */
+	int signals;
+	bool ready;     /* some worker has reported ready */
 	bool serving;   /* the present worker is ready */
-	uint64_t since; /* when the worker was started, then when it was ready */
+	uint64_t since; /* when the worker was started or, later, became ready */
 	unsigned quick; /* quick deaths in a row */
 };
 
-/* Removes the folder and all other traces of a device on this machine. */
+/* Removes the folder, and undoes the changes to the kernel's reserves and control groups. */
 static void folder_remove(struct keeper *keeper)
 {
 	watermarks_restore(&keeper->runtime);
@@ -85,10 +84,8 @@ static int worker_start(struct keeper *keeper)
 	return 0;
 }
 
-/*
- * Tells the process that started the daemon that the device is ready. If that process is gone, ends the worker, because
- * nobody wants the device. An adopted device goes on.
- */
+/* Reports the device's path to the process that started the daemon. If that process has ended, nobody wants the
+   device, so the worker is ended. If the device was adopted, it is served even so, because it has contents. */
 static void ready_tell(struct keeper *keeper, const char *path)
 {
 	char line[FRONTEND_PATH_MAX + 1];
@@ -116,7 +113,7 @@ static void report_take(struct keeper *keeper)
 	char path[FRONTEND_PATH_MAX];
 	ssize_t got = read(keeper->report, path, sizeof path);
 
-	if (got <= 0) { /* the worker is dying; SIGCHLD follows */
+	if (got <= 0) { /* the worker is about to end; SIGCHLD follows */
 		close(keeper->report);
 		keeper->report = -1;
 		return;
@@ -139,7 +136,6 @@ static const char *death_text(int status, char text[48])
 	return text;
 }
 
-/* Removes the device of a dead worker that cannot be replaced. */
 static int device_clear(struct keeper *keeper)
 {
 	char use[USE_TEXT_MAX];
@@ -177,7 +173,7 @@ static int given_up(struct keeper *keeper)
 	return -EIO;
 }
 
-/* Starts another worker in place of a dead one. Returns 0, or -errno at the daemon's end. */
+/* Replaces a worker that has ended. Returns 0, or -errno if the daemon ends. */
 static int worker_follow(struct keeper *keeper)
 {
 	struct timespec pause = {0};
@@ -216,7 +212,7 @@ static int worker_ended(struct keeper *keeper, int status)
 		return 0;
 	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == WORKER_ABANDONED)
-		keeper->quick = 0; /* this end does not count as a death */
+		keeper->quick = 0; /* it ended as planned */
 	else if (!WIFEXITED(status) || WEXITSTATUS(status) != WORKER_FAILED)
 		log_error("the process that serves %s %s", keeper->runtime.name, death_text(status, text));
 	if (keeper->ready) {
@@ -251,7 +247,7 @@ static int signals_open(struct keeper *keeper)
 	return 0;
 }
 
-/* Handles a signal. Returns 1 if the daemon goes on, otherwise the daemon's result. */
+/* Handles a signal. Returns 1 if the daemon continues, otherwise the daemon's result. */
 static int signal_take(struct keeper *keeper)
 {
 	struct signalfd_siginfo info;
@@ -271,7 +267,7 @@ static int signal_take(struct keeper *keeper)
 	if (waitpid(keeper->pid, &status, WNOHANG) != keeper->pid)
 		return 1;
 	if (keeper->report >= 0 && !keeper->serving)
-		report_take(keeper); /* the worker may have been ready for a moment */
+		report_take(keeper); /* the worker may have reported ready just before it ended */
 	return worker_ended(keeper, status);
 }
 
@@ -297,7 +293,7 @@ static int keeper_loop(struct keeper *keeper)
 	return status;
 }
 
-/* --- Beginnings ------------------------------------------------------------------------------------------ */
+/* --- Attach, adopt, remove ------------------------------------------------------------------------------- */
 
 static int options_keep(const struct keeper *keeper)
 {
@@ -310,9 +306,7 @@ static int options_keep(const struct keeper *keeper)
 	return status;
 }
 
-/*
- * Prepares the machine before there is a device to swap to. A refused step leaves the machine as it was.
- */
+/* Prepares the machine before there is a device to swap to. If a step fails, the daemon serves without it. */
 static void machine_prepare(const struct keeper *keeper)
 {
 	const struct settings *settings = keeper->settings;
@@ -321,9 +315,9 @@ static void machine_prepare(const struct keeper *keeper)
 	    watermarks_needed((uint64_t)pages * (uint64_t)size / 1024,
 			      frontends_flight_kib(keeper->worker.ops, settings->queues, settings->depth));
 
-	if (!keeper->worker.adopt) /* an adopted device has a record already */
+	if (!keeper->worker.adopt) /* an adopted device already has a record */
 		watermarks_raise(&keeper->runtime, &needed);
-	if (settings->ready_fd) /* otherwise the daemon has a unit, or runs in the caller's group */
+	if (settings->ready_fd) /* otherwise the daemon is a systemd unit, or shall run in the caller's group */
 		group_enter(settings->name);
 }
 
@@ -332,7 +326,8 @@ static int keeper_serve(struct keeper *keeper)
 	char path[RUNTIME_PATH_MAX + 16];
 	int status = options_keep(keeper);
 
-	/* Workers inherit the key, locked in memory, and the libraries. A worker that adopts the device must not wait for a disk. */
+	/* The keeper loads the library, so that workers inherit it, locked in memory. A worker that adopts swap
+	   space must not read it from a disk. */
 	if (!status && keeper->settings->encrypt && !keeper->settings->memory)
 		status = seal_load();
 	/* A device that exists is served even without metrics. */
@@ -353,7 +348,7 @@ static int keeper_serve(struct keeper *keeper)
 	keeper->worker.started = clock_now();
 	if (keeper->settings->swap && !keeper->settings->keep_vm)
 		machine_prepare(keeper);
-	safety_start(keeper->settings->swap); /* the worker logs the result */
+	safety_start(keeper->settings->swap); /* the worker logs refused steps */
 	return worker_start(keeper);
 }
 
@@ -373,7 +368,6 @@ static int keeper_attach(struct keeper *keeper)
 	return keeper_loop(keeper);
 }
 
-/* Reads the device from its folder. Returns 0, or -ENOENT if there is none. */
 static int device_read(struct keeper *keeper)
 {
 	int status = runtime_read_device(keeper->runtime.name, &keeper->device);
@@ -421,7 +415,7 @@ static int keeper_remove(struct keeper *keeper)
 		folder_remove(keeper);
 		return 0;
 	}
-	/* A front end would need the device's file, which may have vanished. */
+	/* clear() would need the device's file, which may be missing. */
 	if (access(keeper->device.device.path, F_OK) < 0 && use_find(keeper->device.device.path, use))
 		status = -EBUSY;
 	else

@@ -1,4 +1,3 @@
-/* lines: see lines.h. */
 #include "blockdev/daemon/lines.h"
 
 #include <errno.h>

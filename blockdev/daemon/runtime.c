@@ -1,4 +1,3 @@
-/* runtime: see runtime.h. */
 #include "blockdev/daemon/runtime.h"
 
 #include "common/clock.h"
@@ -18,7 +17,7 @@
 #include <unistd.h>
 
 #define RUNTIME_BASE "/run/farpage"
-#define PATH_SIZE (RUNTIME_PATH_MAX + 16) /* size of a path to a file in a folder */
+#define PATH_SIZE (RUNTIME_PATH_MAX + 16)
 
 static const char *runtime_base(void)
 {
@@ -57,7 +56,7 @@ int runtime_path(const char *name, const char *file, char ret_path[PATH_SIZE])
 	return 0;
 }
 
-/* Locks the parent folder. Returns a descriptor to close, or -errno. */
+/* Locks the parent folder. Returns a descriptor, whose closing unlocks it, or -errno. */
 static int base_lock(bool create)
 {
 	const char *base = runtime_base();
@@ -65,7 +64,7 @@ static int base_lock(bool create)
 
 	if (create && mkdir(base, 0755) < 0 && errno != EEXIST)
 		return -errno;
-	/* All users may see which devices exist, even if the umask forbids it. */
+	/* All users may see which devices exist, whatever the umask is. */
 	if (create && chmod(base, 0755) < 0)
 		return -errno;
 	fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -81,7 +80,7 @@ static int base_lock(bool create)
 	return fd;
 }
 
-/* Opens and locks `pid`. Returns the descriptor, -EBUSY if another process has the lock, -ENOENT, or another -errno. */
+/* Opens and locks `pid`. Returns the descriptor, -EBUSY if another process has the lock, or another -errno. */
 static int pid_lock(const char *name, bool create)
 {
 	char path[PATH_SIZE];
@@ -110,7 +109,7 @@ static int pid_write(int fd)
 	return 0;
 }
 
-/* --- Folders of this process ----------------------------------------------------------------------------- */
+/* --- The folder of this process -------------------------------------------------------------------------- */
 
 static int folder_fill(const char *name, struct runtime *runtime)
 {
@@ -191,7 +190,7 @@ static int adopt_once(const char *name, struct runtime *runtime)
 
 	if (base < 0)
 		return base;
-	runtime->lock = pid_lock(name, true); /* its creator may have died before `pid` existed */
+	runtime->lock = pid_lock(name, true); /* creates `pid` if the last daemon died before it did */
 	status = runtime->lock < 0 ? runtime->lock : pid_write(runtime->lock);
 	close(base);
 	return status;
@@ -226,10 +225,8 @@ void runtime_remove(struct runtime *runtime)
 	char path[PATH_SIZE];
 	int base = base_lock(false);
 
-	/*
-	 * Detaches lazily, so that `pid` stays open and locked until the folder is gone. EINVAL means that the creator
-	 * died before the mount.
-	 */
+	/* MNT_DETACH, because `pid` must stay open and locked until the folder is removed. EINVAL: the last daemon
+	   died before the mount. */
 	if (umount2(runtime->folder, MNT_DETACH) < 0 && errno != EINVAL)
 		log_warning("cannot unmount %s: %m; run: umount -l %s", runtime->folder, runtime->folder);
 	if (runtime_path(runtime->name, "pid", path) == 0)

@@ -1,4 +1,3 @@
-/* service: see service.h. */
 #include "blockdev/daemon/service.h"
 
 #include "blockdev/daemon/control.h"
@@ -21,12 +20,12 @@ struct loop {
 	const struct service *service;
 	int connections[CONNECTIONS_MAX];
 	unsigned count;
-	bool alone; /* the keeper is gone */
+	bool alone; /* the keeper has ended */
 	bool over;
 	enum service_end end;
 };
 
-/* Detaches or leaves. Returns 0 if the loop is over, or -errno with the reason in @ret_reply. */
+/* Returns 0 if the service ends, or -errno with the reason in @ret_reply. */
 static int loop_end(struct loop *loop, enum service_end end, char *ret_reply, size_t size)
 {
 	const struct service *service = loop->service;
@@ -44,7 +43,6 @@ static int loop_end(struct loop *loop, enum service_end end, char *ret_reply, si
 	return 0;
 }
 
-/* Detaches or leaves, as a connection has asked for. */
 static void end_take(struct loop *loop, int connection, enum service_end end)
 {
 	char reply[WHY_MAX + 16] = "error: the daemon is ending already";
@@ -75,10 +73,10 @@ static void signal_take(struct loop *loop)
 		log_warning("going on in spite of signal %u: %s", info.ssi_signo, reply + strlen("error: "));
 }
 
-/* Handles a connection. Returns false if the caller must close it. */
+/* Returns false if the caller must close the connection. */
 static bool connection_take(struct loop *loop, int connection)
 {
-	/* This is too large for the stack. Only the main thread uses it. */
+	/* too large for the stack; only the main thread uses it */
 	static char reply[CONTROL_REPLY_MAX];
 	enum control_verb verb;
 	int status = control_receive(connection, &verb);
@@ -94,7 +92,7 @@ static bool connection_take(struct loop *loop, int connection)
 	return false;
 }
 
-/* Handles all connections that poll(2) reported. Then closes up the gaps in the array. */
+/* Handles the connections that poll(2) has reported, and removes closed ones from the array. */
 static void connections_take(struct loop *loop, const struct pollfd *polled)
 {
 	unsigned kept = 0;
@@ -125,7 +123,7 @@ enum service_end service_run(const struct service *service)
 		struct pollfd polled[3 + CONNECTIONS_MAX] = {
 		    {.fd = service->signals, .events = POLLIN},
 		    {.fd = loop.count < CONNECTIONS_MAX ? service->control : -1, .events = POLLIN},
-		    {.fd = loop.alone ? -1 : service->keeper}, /* POLLERR is always reported */
+		    {.fd = loop.alone ? -1 : service->keeper}, /* POLLERR is reported without being asked for */
 		};
 
 		for (unsigned i = 0; i < loop.count; i++)

@@ -1,14 +1,14 @@
 /*
- * service: the work of the worker's main thread while other threads serve the device. It answers the control socket and
- * signals, and calls `tick` once a second, which logs.
+ * service: the work of the worker's main thread, while other threads serve the device. It answers requests and
+ * signals, and calls `tick` once a second.
  *
- * Theory of operation. One poll(2) waits for connections, requests and signals. A connection carries one request and
- * one answer. Few connections are open at a time; the others wait in the socket's queue. SIGTERM and SIGINT act like
- * CONTROL_DETACH. They change nothing while the device is in use, however often they come. SIGHUP, as from a closed
- * terminal, only causes a log line.
+ * Theory of operation. One poll(2) waits for connections, requests and signals. A connection has one request and one
+ * answer. At most four connections are open; others wait in the socket's queue. SIGTERM and SIGINT act as
+ * CONTROL_DETACH, so they do nothing while the device is in use. SIGHUP, which a closed terminal sends, only logs a
+ * line.
  *
- * CONTROL_LEAVE takes as long as requests wait for donors. The caller may give up meanwhile. Then no other daemon takes
- * over, so the device must not be left (SERVICE_ABANDONED).
+ * CONTROL_LEAVE ends this daemon in favour of another one. It waits until all requests are answered, and the caller
+ * may time out meanwhile. Then no other daemon starts, so the keeper must start a worker again (SERVICE_ABANDONED).
  *
  * Threads. All functions run in the main thread. They do not allocate.
  */
@@ -20,16 +20,16 @@
 enum service_end {
 	SERVICE_DETACHED,
 	SERVICE_LEFT,
-	SERVICE_ABANDONED /* like SERVICE_LEFT, but the caller gave up meanwhile, so no other daemon takes over */
+	SERVICE_ABANDONED /* as SERVICE_LEFT, but the caller has timed out, so no other daemon will adopt the device */
 };
 
 struct service {
 	int control; /* from control_listen() */
-	int signals; /* a signalfd of all signals to handle */
-	int keeper;  /* write end of a pipe whose read end the keeper has, or -1 */
+	int signals; /* signalfd of the signals above */
+	int keeper;  /* write end of a pipe to the keeper, or -1; reports an error when the keeper has ended */
 	void *user;
 	void (*status)(void *user, char *ret_text, size_t size);
-	/* Returns 0 if the service is over, or -errno. In that case @ret_why has the reason, for the caller. */
+	/* Return 0 if the service ends, or -errno with the reason in @ret_why. */
 	int (*detach)(void *user, char *ret_why, size_t size);
 	int (*leave)(void *user, char *ret_why, size_t size);
 	void (*tick)(void *user);

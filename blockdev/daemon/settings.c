@@ -1,4 +1,3 @@
-/* settings: see settings.h. */
 #include "blockdev/daemon/settings.h"
 
 #include "blockdev/daemon/runtime.h"
@@ -119,7 +118,7 @@ static int options_read(struct settings *s, int argc, char **argv)
 	return 0;
 }
 
-/* --- The folder's options -------------------------------------------------------------------------------- */
+/* --- The options in the folder --------------------------------------------------------------------------- */
 
 size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 {
@@ -158,7 +157,7 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 	return text.length;
 }
 
-/* Rejects options that would change an existing device. */
+/* Refuses options that would change an existing device. */
 static int fixed_check(const struct settings *given)
 {
 	if (!given->size && !given->donors.count && !given->memory)
@@ -168,7 +167,7 @@ static int fixed_check(const struct settings *given)
 	return -EINVAL;
 }
 
-/* Reads the options again: first the folder's, then those of the command line. */
+/* Reads the options again: first those in the folder, then the command line. */
 static int kept_read(struct settings *settings, int argc, char **argv)
 {
 	static char text[RUNTIME_OPTIONS_MAX]; /* the settings point into it */
@@ -177,7 +176,7 @@ static int kept_read(struct settings *settings, int argc, char **argv)
 	int count = 1;
 	ssize_t length = runtime_read(name, "options", text, sizeof text);
 
-	if (length == -ENOENT && settings->remove) /* the daemon died before it wrote them */
+	if (length == -ENOENT && settings->remove) /* the daemon died before it wrote the file */
 		return 0;
 	if (length < 0) {
 		if (length == -ENOENT)
@@ -243,7 +242,7 @@ static int store_check(const struct settings *s)
 
 static int key_check(struct settings *s)
 {
-	/* Absolute, because the next daemon may start in another folder. */
+	/* Absolute paths, because the next daemon may have another working folder. */
 	if (config_complete_path("key", &s->key_file) < 0 || config_complete_path("log", &s->log_file) < 0 ||
 	    config_complete_path("backup", &s->backup) < 0)
 		return -EINVAL;
@@ -260,10 +259,10 @@ static int key_check(struct settings *s)
 	return auth_key_load_or_tell(s->key_file, s->key) < 0 ? -EINVAL : 0;
 }
 
-/* Checks that the next daemon can read the options again, one per line (settings_write()). */
+/* Checks that the options fit the file in the folder, one per line (settings_write()). */
 static int kept_check(const struct settings *s)
 {
-	size_t length = 1024; /* room for the other options */
+	size_t length = 1024; /* for the other options */
 
 	if (s->donors_file)
 		length += strlen(s->donors_file);
@@ -286,7 +285,7 @@ static int kept_check(const struct settings *s)
 	return -EINVAL;
 }
 
-/* Checks the log file of a new device. An existing device is served even without its log. */
+/* Checks the log file of a new device. An existing device is served even without it. */
 static int log_check(const struct settings *s)
 {
 	int fd;
@@ -310,14 +309,12 @@ static int name_check(const struct settings *s)
 	return -EINVAL;
 }
 
-/* Computes settings that follow from others. */
 static void settings_complete(struct settings *s)
 {
 	s->timeout_ms = far_timeout_ms(
 	    &(struct far_config){.timeout_ms = s->timeout_ms, .replicas = s->replicas, .backup = s->backup});
 }
 
-/* Reads the donors file, if one is given. Returns 0, or -EINVAL after one logged line. */
 static int donors_check(struct settings *s)
 {
 	const char *file;
@@ -325,7 +322,8 @@ static int donors_check(struct settings *s)
 	if (donors_option_expand(&s->donors, &file) < 0) {
 		if (!s->adopt || s->donors.count != 1)
 			return -EINVAL;
-		/* Going on with the donors that the device has loses nothing, and not going on would lose its pages. */
+		/* The donors file cannot be read. An existing device then uses the donors that it has, because its
+		   pages would otherwise be lost. */
 		file = s->donors.items[0] + 1;
 		s->donors.count = 0;
 	}

@@ -1,4 +1,3 @@
-/* status: see status.h. */
 #include "blockdev/daemon/status.h"
 
 #include "blockdev/daemon/health.h"
@@ -10,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Adds a name or address. Leaves out characters that JSON would need to escape, and control characters. */
+/* Adds a name or address, without characters that JSON would have to escape. */
 static void json_add_text(struct text *json, const char *name, const char *text)
 {
 	char plain[FAR_URI_MAX];
@@ -28,7 +27,7 @@ static void json_add_number(struct text *json, const char *name, uint64_t number
 	text_add(json, "\"%s\":%llu,", name, (unsigned long long)number);
 }
 
-/* Replaces the last comma. */
+/* Replaces the last comma by @end. */
 static void json_end(struct text *json, const char *end)
 {
 	if (json->length && json->at[json->length - 1] == ',')
@@ -136,7 +135,7 @@ static void add_health(struct text *json, const struct status *status)
 
 static void add_donors(struct text *json, const struct store *store)
 {
-	/* This is too large for the stack. Only the main thread uses it. */
+	/* too large for the stack; only the main thread uses it */
 	static struct far_donor_info donors[FAR_DONORS_MAX];
 	unsigned count = far_donors(store, donors, FAR_DONORS_MAX);
 

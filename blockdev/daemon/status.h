@@ -1,7 +1,7 @@
 /*
- * status: writes the state of a daemon as one line of JSON, which `farpage disk list --json` prints.
+ * status: writes the state of a daemon as one line of JSON, for `farpage disk list --json`.
  *
- * Threads. The main thread calls this while all other threads run. Nothing is allocated.
+ * Threads. The main thread calls it while the other threads run. It does not allocate.
  */
 #ifndef BLOCKDEV_STATUS_H
 #define BLOCKDEV_STATUS_H
@@ -31,7 +31,7 @@ struct status_figure {
 extern const struct status_figure status_figures[];
 extern const unsigned status_figure_count;
 
-/* Writes a string. Text that does not fit is cut off, so @size must be large enough (CONTROL_REPLY_MAX is). */
+/* Writes the JSON. @size must be large enough, as CONTROL_REPLY_MAX is: text that does not fit is cut off. */
 void status_write(const struct status *status, char *ret_text, size_t size);
 
 #endif

@@ -1,4 +1,3 @@
-/* worker: see worker.h. */
 #include "blockdev/daemon/worker.h"
 
 #include "blockdev/capacity.h"
@@ -24,7 +23,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define TELL_NS UINT64_C(10000000000) /* minimum time between two lines about failed requests */
+#define TELL_NS UINT64_C(10000000000) /* least time between two lines about failed requests */
 
 struct served {
 	const struct worker *worker;
@@ -32,11 +31,11 @@ struct served {
 	struct disk *disk;
 	struct frontend *frontend;
 	struct frontend_device device;
-	int node;                   /* the device's descriptor, from use_watch() */
-	uint64_t errors_told, told; /* number of errors last logged, and when */
+	int node;                   /* from use_watch() */
+	uint64_t errors_told, told; /* number of errors when they were last logged, and when that was */
 	struct relief relief;
 	struct health_told health;
-	struct device_metrics *metrics; /* NULL if none are served */
+	struct device_metrics *metrics; /* NULL without --metrics */
 };
 
 bool worker_can_adopt(const struct frontend_ops *ops, const struct settings *settings)
@@ -46,7 +45,7 @@ bool worker_can_adopt(const struct frontend_ops *ops, const struct settings *set
 
 /* --- The store ------------------------------------------------------------------------------------------- */
 
-/* Returns the store's configuration. @state gets the path of the state file. */
+/* Writes the path of the state file to @state. */
 static struct far_config far_config_of(const struct settings *settings, const struct runtime *runtime,
 				       char state[RUNTIME_PATH_MAX + 16])
 {
@@ -67,7 +66,7 @@ static struct far_config far_config_of(const struct settings *settings, const st
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
 
-	config.fabric.io_ms = 0; /* the store's default */
+	config.fabric.io_ms = 0; /* the store chooses */
 	config.fabric.spin_us = safety_spin_us(settings->spin_us, settings->swap);
 	runtime_path(runtime->name, "state", state);
 	return config;
@@ -102,7 +101,7 @@ static int store_start(struct served *served)
 	config = far_config_of(settings, worker->runtime, state);
 	if (!worker_can_adopt(worker->ops, settings)) {
 		config.state_file = NULL;
-		config.grace_ms = 0; /* no process comes back for the leases */
+		config.grace_ms = 0; /* nobody will claim the leases again */
 	} else if (!worker->adopt && (status = state_make(state)) < 0) {
 		return status;
 	}
@@ -126,7 +125,7 @@ void worker_release(const struct settings *settings, const struct runtime *runti
 
 	if (settings->memory || access(state, R_OK) < 0)
 		return;
-	/* Removing a device needs no key, so the key has not been read yet, and its file may be gone. */
+	/* --remove works without the key file, so the key was not read before. */
 	if (settings->key_file) {
 		status = auth_key_load_or_tell(settings->key_file, key);
 		config.key = key;
@@ -150,8 +149,8 @@ static int device_record(const struct worker *worker, const struct frontend_devi
 	return runtime_write_device(worker->runtime, &record);
 }
 
-/* Records the device, so that another process can remove it if this process dies. An error is ignored
-   here: the device is recorded again when it is ready, and an error is reported then. */
+/* Records the device, so that another process can remove it if this one dies. Errors are ignored, because
+   frontend_begin() records the device again and reports them. */
 static void device_made(void *user, const struct frontend_device *device)
 {
 	const struct served *served = user;
@@ -182,7 +181,7 @@ static int frontend_begin(struct served *served)
 		status = worker->ops->start(&config, served->disk, &served->frontend);
 	if (status < 0) {
 		if (!worker->adopt)
-			runtime_unlink(worker->runtime, "device"); /* its number may belong to another device by now */
+			runtime_unlink(worker->runtime, "device"); /* its number may already belong to another device */
 		return status;
 	}
 	worker->ops->device(served->frontend, &served->device);
@@ -190,7 +189,7 @@ static int frontend_begin(struct served *served)
 	status = device_record(worker, &served->device);
 	if (status < 0) {
 		log_error("cannot write %s/device: %s", worker->runtime->folder, strerror(-status));
-		/* In both cases the front end's queues are closed before the disk. */
+		/* In both cases the front end closes its queues before the disk is closed. */
 		if (worker->adopt)
 			worker->ops->leave(served->frontend);
 		else
@@ -230,7 +229,7 @@ static int served_open(struct served *served)
 close_disk:
 	disk_close(served->disk);
 close_store:
-	/* An adopted device waits for another attempt. */
+	/* An adopted device waits for the next attempt. */
 	if (served->worker->adopt)
 		far_leave(served->store);
 	else
@@ -311,7 +310,7 @@ static void served_health(struct served *served, uint64_t now)
 	health_tell(&served->health, served->device.path, health, why, now);
 }
 
-/* Logs failed requests, because the path of a request does not log. */
+/* Called once a second. Failed requests are logged here, because the path of a request does not log. */
 static void served_tick(void *user)
 {
 	struct served *served = user;
@@ -340,7 +339,7 @@ static void served_tick(void *user)
 	served->told = now;
 }
 
-/* Sends further log lines to the log file. The process that started the daemon needs no more lines. */
+/* From now on, logs to the log file, because the process that started the daemon no longer reads the log. */
 static void log_move(const struct settings *settings)
 {
 	int fd = open(settings->log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
@@ -438,7 +437,7 @@ enum worker_end worker_run(const struct worker *worker)
 	begun = clock_now();
 	safety_start(worker->settings->swap);
 	log_debug("memory was locked in %.1f ms", ms_since(begun));
-	/* A device that exists is served even if its port for metrics has been taken meanwhile. */
+	/* A device that exists is served even if the port for metrics is in use now. */
 	if (worker->settings->metrics && device_metrics_open(worker->settings->metrics, &served.metrics) < 0 &&
 	    !worker->adopt)
 		return WORKER_FAILED;

@@ -1,9 +1,9 @@
 /*
  * worker: the process that serves a device. It opens the store, starts or adopts the device, and serves until it is
- * asked to end. It is a child of the keeper (keeper.h), which starts another one if it dies.
+ * told to end. Its parent is the keeper (keeper.h), which starts another worker if this one dies.
  *
  * Threads. The main thread starts the store and the device, and then runs the service (service.h). The store and the
- * front end have their own threads.
+ * front end have threads of their own.
  */
 #ifndef BLOCKDEV_WORKER_H
 #define BLOCKDEV_WORKER_H
@@ -15,29 +15,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Exit statuses. */
 enum worker_end {
-	WORKER_DETACHED, /* the device is gone and the leases are released */
-	WORKER_FAILED, /* the worker could not serve, and logged one line; an adopted device still waits for a daemon */
-	WORKER_LEFT,   /* the device and its leases wait for the next daemon */
-	WORKER_ABANDONED /* like WORKER_LEFT, but the caller has given up, so the keeper must start another worker */
+	WORKER_DETACHED, /* the device is removed and the leases are released */
+	WORKER_FAILED,   /* the worker could not serve, and logged why; an adopted device waits for the next daemon */
+	WORKER_LEFT,     /* the device and its leases wait for the next daemon */
+	WORKER_ABANDONED /* as WORKER_LEFT, but the caller has timed out, so the keeper must start another worker */
 };
 
 struct worker {
 	const struct settings *settings;
 	struct runtime *runtime;
 	const struct frontend_ops *ops;
-	const char *note;  /* about the choice of the front end, to log once it serves; or "" */
-	bool adopt;        /* adopt the device of another worker */
-	int32_t number;    /* the number of the device to adopt */
+	const char *note; /* "", or a line about the choice of the front end, to be logged */
+	bool adopt;       /* adopt the existing device `number` */
+	int32_t number;
 	unsigned restarts; /* number of workers that died before this one */
-	uint64_t started;  /* clock_now() when the daemon started to serve the device */
-	pid_t keeper;      /* the parent; if it is gone, the worker cleans up */
+	uint64_t started;  /* clock_now() when the daemon started */
+	pid_t keeper;      /* the parent; if it has ended, the worker removes the folder itself */
 	int control;       /* listening socket */
-	int report;        /* pipe for the device's path, a string with its NUL, once it is ready */
+	int report;        /* write end of a pipe to the keeper, for the path of the ready device */
 };
 
-/* Runs the worker. All signals are blocked. */
+/* Runs the worker. The caller has blocked all signals. */
 enum worker_end worker_run(const struct worker *worker);
 /* Returns true if another worker can adopt a device of @ops with these settings. */
 bool worker_can_adopt(const struct frontend_ops *ops, const struct settings *settings);

@@ -1,14 +1,16 @@
 /*
- * fuse: the front end for kernels without ublk (frontend.h): a FUSE file, and a loop device over it.
+ * fuse: the front end (frontend.h) for kernels without ublk: a FUSE file, and a loop device over it.
  *
- * Theory of operation. A file system that is only a file (fuse_file.h) is mounted at FOLDER/fuse. Queues (fuse_queue.h)
- * serve it. The loop driver gets that file, opened for direct I/O. So only the block device's requests reach the daemon,
- * and nothing is cached twice. Only the kernel records the file below a loop device. So fuse_clear() asks the kernel
- * for the file that a dead daemon has left.
+ * Theory of operation. To start, a FUSE file system that is only a file (fuse_file.h) is mounted at FOLDER/fuse, and
+ * queues (fuse_queue.h) serve it. The file is opened for direct I/O, and a loop device is attached to it. So only
+ * requests of the block device reach the daemon, and pages are not cached twice.
  *
- * fuse_remove() detaches the loop device first. Then front_close() unmounts, ends the queues, and frees the memory. It
- * does the same after a failed start, for the steps already taken. Unmounting with MNT_FORCE aborts the connection,
- * which ends the queues' threads even if another process has the file open.
+ * To remove, the loop device is detached first. Then front_close() unmounts the file, ends the queues, and frees the
+ * memory. After a failed start it undoes the steps that were taken. MNT_FORCE aborts the connection, so that the
+ * queues' threads end even if another process has the file open.
+ *
+ * To clear the device of a dead daemon, fuse_clear() asks the kernel for the path of the file, because nobody else
+ * knows it.
  *
  * Threads. All functions run in the daemon's main thread (frontend.h).
  */
@@ -32,8 +34,8 @@
 
 #define FUSE_TYPE "fuse.farpage"
 #define FUSE_QUEUES_MAX 16u
-#define FUSE_QUEUES 4u                  /* the default is half the number of processors, but at most this */
-#define FUSE_REQUESTS 64u               /* default for all queues together */
+#define FUSE_QUEUES 4u                  /* default: half the number of processors, but at most this */
+#define FUSE_REQUESTS 64u               /* default, over all queues */
 #define FUSE_REQUEST_BYTES (128u << 10) /* default */
 #define FUSE_REQUEST_MIN (16u << 10)
 #define FUSE_REQUEST_MAX (1u << 20)
@@ -42,7 +44,7 @@ struct fuse_front {
 	struct frontend base;
 	struct fuse_file file;
 	char path[PATH_MAX];    /* path of the FUSE file */
-	char backing[PATH_MAX]; /* the kernel's name of that file, without symbolic links */
+	char backing[PATH_MAX]; /* the same without symbolic links, as the kernel has it */
 	bool is_mounted;
 	int32_t number; /* number of the loop device */
 	unsigned queue_count;
@@ -79,10 +81,8 @@ static int fuse_probe(char ret_why[256])
 
 /* --- The file ------------------------------------------------------------------------------------------------ */
 
-/*
- * Makes an empty file and mounts the file system over it. @device is an open /dev/fuse, which becomes the connection's
- * first descriptor. Returns 0, or -errno after logging the reason.
- */
+/* Creates an empty file and mounts the file system over it. @device is an open /dev/fuse, which becomes a descriptor
+   of the connection. Logs the reason of a failure. */
 static int front_mount(struct fuse_front *front, int device)
 {
 	int file = open(front->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), status;
@@ -107,13 +107,11 @@ static int front_mount(struct fuse_front *front, int device)
 	return 0;
 }
 
-/* Unmounts what front_mount() has mounted, and removes the file below. Returns 0, or -errno after logging the reason. */
+/* Undoes front_mount(). Logs the reason of a failure. */
 static int file_unmount(const char *path)
 {
-	/*
-	 * MNT_FORCE aborts the connection. So the threads end, and processes that have the file open get errors. This
-	 * also holds if another mount namespace has a copy of the mount.
-	 */
+	/* MNT_FORCE aborts the connection: the queues' threads end, and processes that have the file open get
+	   errors, even in another mount namespace. */
 	if (umount2(path, MNT_FORCE | MNT_DETACH) < 0) {
 		int error = -errno;
 
@@ -124,7 +122,7 @@ static int file_unmount(const char *path)
 	return 0;
 }
 
-/* Begins to serve the connection of @device. Returns 0, or -errno after logging the reason. */
+/* Starts queues that serve the connection of @device. Logs the reason of a failure. */
 static int front_serve(struct fuse_front *front, int device, const struct frontend_config *config)
 {
 	struct fuse_file *file = &front->file;
@@ -159,7 +157,8 @@ static int front_attach(struct fuse_front *front)
 	int file = open(front->path, O_RDWR | O_DIRECT | O_CLOEXEC), status;
 	struct stat stat;
 
-	/* The kernel asks the daemon for the file's size only on fstat(), which the loop driver does not call. */
+	/* fstat() makes the kernel ask the daemon for the file's size. The loop driver needs it, but does not
+	   ask. */
 	if (file < 0 || fstat(file, &stat) < 0) {
 		status = -errno;
 		log_error("cannot open %s, which this process serves: %s", front->path, strerror(-status));
@@ -174,7 +173,7 @@ static int front_attach(struct fuse_front *front)
 
 /* --- Removing ------------------------------------------------------------------------------------------------ */
 
-/* Ends all parts except the loop device, and frees @front. The loop device was detached, or was never made. */
+/* Ends everything except the loop device, and frees @front. There must be no loop device any more. */
 static void front_close(struct fuse_front *front)
 {
 	if (front->is_mounted)
@@ -189,7 +188,7 @@ static int fuse_remove(struct frontend *frontend)
 	struct fuse_front *front = (struct fuse_front *)frontend;
 	int status = loop_detach(front->number, front->backing);
 
-	if (status < 0 && status != -ENOENT) /* -ENOENT: somebody else detached it */
+	if (status < 0 && status != -ENOENT) /* somebody else has detached it */
 		return status;
 	front_close(front);
 	return 0;
@@ -209,7 +208,7 @@ static int front_bring_up(struct fuse_front *front, const struct frontend_config
 	status = front_mount(front, device);
 	if (status == 0)
 		status = front_serve(front, device, config);
-	close(device); /* the queues have descriptors of their own */
+	close(device); /* the queues have their own descriptors */
 	if (status == 0)
 		status = front_attach(front);
 	return status;
@@ -233,7 +232,7 @@ static int fuse_start(const struct frontend_config *config, struct disk *disk, s
 		status = -ENAMETOOLONG;
 	}
 	if (status < 0) {
-		front_close(front); /* there is no loop device, because attaching it is the last step */
+		front_close(front); /* no loop device: attaching it is the last step */
 		return status;
 	}
 	log_info("%s is /dev/loop%d, by FUSE and a loop device", config->name, (int)front->number);
@@ -252,7 +251,6 @@ static void fuse_device(const struct frontend *frontend, struct frontend_device 
 
 /* --- Remains of a dead daemon -------------------------------------------------------------------------------- */
 
-/* Returns true if a file system of farpage is mounted at @path. */
 static bool fuse_is_mounted(const char *path)
 {
 	char text[2 * PATH_MAX];
@@ -282,7 +280,7 @@ static int fuse_clear(int32_t number)
 
 const struct frontend_ops frontend_fuse = {
     .name = "fuse",
-    .adopts = false, /* a FUSE device ends with its daemon */
+    .adopts = false,
     .probe = fuse_probe,
     .start = fuse_start,
     .device = fuse_device,

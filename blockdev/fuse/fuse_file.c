@@ -1,4 +1,3 @@
-/* fuse_file: see fuse_file.h. */
 #include "blockdev/fuse/fuse_file.h"
 
 #include "common/log.h"
@@ -11,9 +10,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define FOREVER_S 1000000000u /* how long the kernel may cache attributes, which never change */
+#define FOREVER_S 1000000000u /* how long the kernel may cache attributes: they never change */
 #define INIT_LEAST 16u        /* length of the first message's body before Linux 5.17 */
-/* These allow several requests of one file at a time, each of more than a page. */
+/* With these, the kernel sends several requests for one file at a time, each of more than a page. */
 #define CAPABILITIES (FUSE_ASYNC_READ | FUSE_ASYNC_DIO | FUSE_BIG_WRITES | FUSE_MAX_PAGES)
 
 struct message {
@@ -36,14 +35,14 @@ static const struct message *message_of(const struct fuse_slot *slot)
 
 /* --- Answers ------------------------------------------------------------------------------------------------- */
 
-/* Answers with @error, a positive errno or 0, and @length bytes at @body. Returns 0, or -errno after logging it. */
+/* Answers with @error, a positive errno or 0, and the body. Returns 0, or -errno after logging it. */
 static int answer(int fd, const struct message *message, int error, const void *body, size_t length)
 {
 	struct fuse_out_header header = {
 	    .len = (uint32_t)(sizeof header + length), .error = -error, .unique = message->header.unique};
 	struct iovec parts[] = {{&header, sizeof header}, {(void *)(uintptr_t)body, length}};
 
-	/* ENOENT: the kernel has given up the operation. ENODEV: the file was unmounted meanwhile. */
+	/* ENOENT: the kernel has cancelled the operation. ENODEV: the file was unmounted. */
 	if (writev(fd, parts, length ? 2 : 1) >= 0 || errno == ENOENT || errno == ENODEV)
 		return 0;
 	log_error("fuse: answering requests: %m");
@@ -82,7 +81,7 @@ static bool is_sectors(uint64_t offset, uint64_t length)
 	return (offset | length) % DISK_SECTOR == 0;
 }
 
-/* Makes the slot's request for the disk. Always returns true. */
+/* Sets the slot's request for the disk. Returns true, for fuse_file_decode(). */
 static bool request(struct fuse_slot *slot, enum disk_op op, uint64_t offset, uint64_t length)
 {
 	slot->request = (struct disk_request){.op = op, .offset = offset, .length = length, .data = slot->data};
@@ -154,7 +153,7 @@ static void answer_attributes(const struct fuse_file *file, const struct fuse_sl
 	answer_with(slot, &attributes, sizeof attributes);
 }
 
-/* The loop driver uses the block size as the granularity of discards. */
+/* The loop driver takes the granularity of discards from the block size. */
 static void answer_statistics(const struct fuse_file *file, const struct fuse_slot *slot)
 {
 	const struct fuse_statfs_out statistics = {.st = {.bsize = STORE_PAGE,
@@ -207,7 +206,7 @@ bool fuse_file_decode(const struct fuse_file *file, struct fuse_slot *slot, size
 		return false;
 	case FUSE_FORGET:
 	case FUSE_BATCH_FORGET:
-		return false; /* the kernel waits for no answer */
+		return false; /* the kernel does not wait for an answer */
 	default:
 		answer_error(slot, ENOSYS);
 		return false;

@@ -1,21 +1,22 @@
 /*
- * fuse_file: presents a disk as a file, in the messages of the kernel's FUSE protocol.
+ * fuse_file: presents a disk as a file, through the messages of the kernel's FUSE protocol.
  *
- * Theory of operation. A FUSE file system need not have a directory: here its root is a regular file of the disk's size.
- * It is mounted over a file, and root can read and write it. The file is always opened for direct I/O, so the kernel's
- * page cache never holds its pages. As with O_DIRECT, offsets and lengths must be whole sectors; otherwise the answer
- * is EINVAL. The file cannot be truncated or extended.
+ * Theory of operation. The root of a FUSE file system may be a regular file. Here it is a file of the disk's size,
+ * which only root can read and write. The file system is mounted over an empty file. The file is always opened for
+ * direct I/O, so the kernel's page cache has none of its pages. Offsets and lengths must be whole sectors, as with
+ * O_DIRECT; otherwise the answer is EINVAL. The file's size is fixed.
  *
- * The kernel sends a message for each operation, and waits for one answer to most of them (linux/fuse.h, fuse(4)). A
- * message is used where it was read, so the data of a WRITE is not copied. Reads, writes, discards and flushes become
- * requests of the disk, which are answered when the disk has finished them. All other messages are answered at once. An
- * operation that this file does not implement gets ENOSYS, and the kernel then does without it. One of these is
- * INTERRUPT: requests are never broken off.
+ * The kernel sends a message for each operation, and waits for an answer to most of them (linux/fuse.h, fuse(4)). A
+ * message is used where it was read, so that the data of a WRITE is not copied. Reads, writes, discards and flushes
+ * become requests for the disk, and are answered when the disk has finished. All other messages are answered at
+ * once. The answer to an unknown operation is ENOSYS, and the kernel then does without it. INTERRUPT is such an
+ * operation, because a request in progress is never cancelled.
  *
- * The loop driver punches holes to discard, and punches holes or zeroes ranges for write-zeroes. Both release the
- * memory of whole pages, which then read as zeroes. The loop device has blocks of a page, so it sends whole pages only.
+ * To discard, the loop driver punches holes. For write-zeroes, it punches holes or zeroes ranges. Each of the two
+ * releases the memory of whole pages, which then read as zeroes. The loop device's blocks are pages, so it sends
+ * whole pages only.
  *
- * Threads. Any thread may call these functions. They keep no state.
+ * Threads. Any thread may call these functions. They have no state.
  */
 #ifndef BLOCKDEV_FUSE_FILE_H
 #define BLOCKDEV_FUSE_FILE_H
@@ -26,31 +27,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FUSE_FILE_HEADERS 80u /* length of what lies before the data of a WRITE */
+#define FUSE_FILE_HEADERS 80u /* length of the headers before a WRITE's data */
 
 struct fuse_file {
 	struct disk *disk;
 	uint32_t request_bytes; /* length of the longest read or write */
-	unsigned depth;         /* maximum of requests in progress, over all queues */
+	unsigned depth;         /* most requests in progress, over all queues */
 };
 
-/* A message of the kernel, and the request of the disk that it becomes. */
+/* A message of the kernel, and the disk's request made of it. */
 struct fuse_slot {
-	struct disk_request request; /* first, so a request's address is its slot's */
-	/* A page-aligned place for the data of one request. The message begins FUSE_FILE_HEADERS bytes before it. */
+	struct disk_request request; /* first, so that its address is the slot's, too */
+	/* Page-aligned memory for the data of one request. The message begins FUSE_FILE_HEADERS bytes before. */
 	uint8_t *data;
-	int fd; /* the descriptor of the message and of its answer */
+	int fd; /* the descriptor that the message was read from, and that the answer goes to */
 };
 
-/*
- * Reads the kernel's first message from @fd, the descriptor of a new mount, and agrees with the kernel on the protocol.
- * Returns 0, -EPROTO if the kernel has another protocol, or another -errno.
- */
+/* Reads the kernel's first message from @fd, the descriptor of a new mount, and answers with the protocol version
+   and limits. Returns 0, -EPROTO if the kernel has another protocol, or another -errno. */
 int fuse_file_greet(const struct fuse_file *file, int fd);
-/*
- * Decodes the message of @size bytes in @slot. Returns true if slot->request is now a request for the disk; the caller
- * sets its buffer and, when it is done, calls fuse_file_answer(). Returns false if the slot is free again.
- */
+/* Decodes the message of @size bytes in @slot. If it needs the disk, makes slot->request and returns true. The
+   caller then sets the request's buffer, submits it, and at its end calls fuse_file_answer(). Otherwise answers the
+   message and returns false; the slot is free again. */
 bool fuse_file_decode(const struct fuse_file *file, struct fuse_slot *slot, size_t size);
 /* Answers the message in @slot, whose request the disk has finished. */
 void fuse_file_answer(const struct fuse_slot *slot);

@@ -1,4 +1,3 @@
-/* fuse_queue: see fuse_queue.h. */
 #include "blockdev/fuse/fuse_queue.h"
 
 #include "common/clock.h"
@@ -21,21 +20,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BATCH 16u       /* the most requests read or answered in a row */
-#define POLLS_A_LOOK 4u /* the kernel's requests are read once in this many polls of the disk */
+#define BATCH 16u       /* most requests read or answered in a row */
+#define POLLS_A_LOOK 4u /* reads of requests are this many polls of the disk apart */
 #define STACK_BYTES (256u << 10)
-#define TOUCHED_BYTES (64u << 10) /* bytes of the stack that are touched before serving */
+#define TOUCHED_BYTES (64u << 10) /* of the stack, before serving */
 #define TICK_NS 20000000
-#define TICK_SIGNAL (SIGRTMIN + 4) /* its handler does nothing; only the queues' threads unblock it */
+#define TICK_SIGNAL (SIGRTMIN + 4) /* the handler does nothing; only the queues' threads unblock it */
 #ifndef sigev_notify_thread_id
-#define sigev_notify_thread_id _sigev_un._tid /* glibc's name of this field */
+#define sigev_notify_thread_id _sigev_un._tid /* for glibc versions without this name */
 #endif
 
 struct fuse_queue {
 	const struct fuse_file *file;
 	unsigned depth;
-	int fd, waiting_fd; /* fd: non-blocking; waiting_fd: blocking */
-	uint8_t *arena;     /* depth * slot_bytes */
+	int fd, waiting_fd; /* `fd` is non-blocking, `waiting_fd` is not */
+	uint8_t *arena;     /* `depth` slots of slot_bytes */
 	size_t slot_bytes;
 	struct store_buffer *buffer;
 	struct disk_queue *disk;
@@ -43,8 +42,8 @@ struct fuse_queue {
 	unsigned free_count;
 	uint16_t *free;
 	struct spin spin;
-	uint64_t waits_since; /* ns; when the present wait for requests in progress began, or 0 for none */
-	bool slept;           /* the thread slept after waits_since */
+	uint64_t waits_since; /* clock_now() when the present wait for answers began, or 0 */
+	bool slept;           /* the thread slept during this wait */
 	timer_t timer;
 	bool has_timer;
 	bool ticks; /* the timer runs */
@@ -52,7 +51,7 @@ struct fuse_queue {
 	bool ended; /* the kernel sends no more requests */
 	bool running;
 	pthread_t thread;
-	sem_t prepared; /* the thread has set status */
+	sem_t prepared; /* posted when `status` is set */
 	int status;     /* 0, or -errno of the preparation */
 };
 
@@ -68,7 +67,7 @@ static void slot_give(struct fuse_queue *queue, struct fuse_slot *slot)
 	queue->free[queue->free_count++] = (uint16_t)(slot - queue->slots);
 }
 
-/* Reads one message from @fd and submits or answers it. Returns false if there was none. */
+/* Reads one message from @fd, and submits or answers it. Returns false if there was none. */
 static bool receive(struct fuse_queue *queue, int fd)
 {
 	struct fuse_slot *slot = slot_take(queue);
@@ -80,9 +79,9 @@ static bool receive(struct fuse_queue *queue, int fd)
 		disk_submit(queue->disk, &slot->request);
 		return true;
 	}
-	/* ENOENT means that the kernel has given up a request. */
+	/* ENOENT: the kernel has cancelled a request. */
 	if (size < 0 && errno != EAGAIN && errno != EINTR && errno != ENOENT) {
-		if (errno != ENODEV && errno != ECONNABORTED) /* expected: an unmount or an abort */
+		if (errno != ENODEV && errno != ECONNABORTED) /* both expected: unmounted or aborted */
 			log_error("fuse: reading requests: %m");
 		queue->ended = true;
 	}
@@ -92,7 +91,7 @@ static bool receive(struct fuse_queue *queue, int fd)
 
 /* --- Serving ------------------------------------------------------------------------------------------------- */
 
-/* Takes up to BATCH requests from the kernel, without waiting. Returns their number. */
+/* Takes up to BATCH requests from the kernel. Does not wait. Returns their number. */
 static unsigned take_requests(struct fuse_queue *queue)
 {
 	unsigned count = 0;
@@ -115,7 +114,7 @@ static unsigned give_answers(struct fuse_queue *queue)
 	return count;
 }
 
-/* Sleeps until the disk or the kernel has work for the queue. Returns true if the kernel has. */
+/* Sleeps until the disk or the kernel has work. Returns true if the kernel has a request. */
 static bool sleep_for_news(struct fuse_queue *queue)
 {
 	int fds[2];
@@ -133,7 +132,7 @@ static bool sleep_for_news(struct fuse_queue *queue)
 	return polled[2].revents;
 }
 
-/* Called after polls without result while requests are in progress. Allows polling for spin.ns, then sleeps. */
+/* Called after a poll without result, while requests are in progress. Returns at once for spin.ns, then sleeps. */
 static void wait_for_news(struct fuse_queue *queue, unsigned polls)
 {
 	uint64_t now;
@@ -144,14 +143,14 @@ static void wait_for_news(struct fuse_queue *queue, unsigned polls)
 	if (!queue->waits_since)
 		queue->waits_since = now;
 	if (now - queue->waits_since < queue->spin.ns) {
-		sched_yield(); /* a donor on this machine, or the requesting program, may need this processor */
+		sched_yield(); /* a donor on this machine, or the requesting program, may need it */
 		return;
 	}
 	sleep_for_news(queue);
 	queue->slept = true;
 }
 
-/* Ends the wait after an answer. If the thread has slept, spin learns how long the answer took. */
+/* Ends the wait for an answer. If the thread has slept in it, reports to spin.h how long the answer took. */
 static void learn(struct fuse_queue *queue)
 {
 	if (queue->waits_since && queue->slept)
@@ -160,7 +159,6 @@ static void learn(struct fuse_queue *queue)
 	queue->slept = false;
 }
 
-/* Starts or stops the timer. */
 static void tick(struct fuse_queue *queue, bool ticks)
 {
 	const long ns = ticks ? TICK_NS : 0;
@@ -169,10 +167,8 @@ static void tick(struct fuse_queue *queue, bool ticks)
 	queue->ticks = timer_settime(queue->timer, 0, &period, NULL) == 0 && ticks;
 }
 
-/*
- * Sleeps until the kernel has a request, and takes it. No request may be in progress. Returns the number of requests
- * taken, or 0 if the disk must be polled first.
- */
+/* Sleeps until the kernel has a request, and takes it. Must be called only while no request is in progress. Returns
+   the number of requests taken, or 0 if the disk must be polled first. */
 static unsigned wait_for_request(struct fuse_queue *queue)
 {
 	unsigned taken;
@@ -213,7 +209,7 @@ static void serve(struct fuse_queue *queue)
 
 /* --- The thread ---------------------------------------------------------------------------------------------- */
 
-/* Touches the stack, so that serving needs no new page. */
+/* Touches the stack, so that serving causes no page faults. */
 static void __attribute__((noinline)) stack_touch(void)
 {
 	volatile char stack[TOUCHED_BYTES];
@@ -227,7 +223,7 @@ static void ignore(int number)
 	(void)number;
 }
 
-/* Makes the timer, which does not run yet, and lets its signal through. */
+/* Creates the timer, which does not run yet, and unblocks its signal. */
 static int timer_open(struct fuse_queue *queue)
 {
 	struct sigaction action = {.sa_handler = ignore};
@@ -272,7 +268,7 @@ static int memory_open(struct fuse_queue *queue)
 	queue->free = calloc(queue->depth, sizeof *queue->free);
 	if (!queue->slots || !queue->free)
 		return -ENOMEM;
-	/* Each slot has an additional page in front. The headers lie at that page's end. */
+	/* Each slot has one more page in front, at whose end the headers are. */
 	queue->slot_bytes = STORE_PAGE + queue->file->request_bytes;
 	arena = mmap(NULL, queue->depth * queue->slot_bytes, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -315,7 +311,7 @@ static int thread_open(struct fuse_queue *queue, const struct fuse_queue_config 
 		return status;
 	queue->running = true;
 	while (sem_wait(&queue->prepared) < 0)
-		; /* interrupted by a signal to the main thread */
+		; /* interrupted by a signal */
 	return queue->status;
 }
 

@@ -1,29 +1,31 @@
 /*
- * fuse_queue: a thread that serves requests of the FUSE file from a disk.
+ * fuse_queue: a thread that serves requests to the FUSE file from a disk.
  *
- * Theory of operation. Each queue has a disk queue, and descriptors of the FUSE connection of its own, because an answer
- * must go to the descriptor that its request came from (FUSE_DEV_IOC_CLONE). A request is read into a slot of registered
- * memory. The slot is placed so that the data after a WRITE's headers begins a page. The store reads a WRITE's data from
- * there and puts a READ's data there. So the kernel makes the only copies, to and from the descriptor. Apart from the
- * store's work, a request is two system calls: read and writev. Nothing is allocated after the start.
+ * Theory of operation. The thread reads a request from the FUSE connection into a slot. A slot is registered with
+ * the store and placed so that a WRITE's data begins on a page. The disk writes that data to the store from there,
+ * and reads a READ's data into there. So only the kernel copies data. When the disk has finished the request, the
+ * thread writes the answer to the descriptor that the request was read from. Each queue has descriptors of its own
+ * (FUSE_DEV_IOC_CLONE). A request takes two system calls, read and writev. Nothing is allocated after the start.
  *
- * Waiting. While requests are in progress, the thread alternately reads a non-blocking descriptor and polls the disk.
- * spin.h says for how long. Then it sleeps in poll(2) on that descriptor and the disk's. Requests read in one turn are
- * submitted together.
+ * Waiting, with requests in progress. The thread alternately reads a non-blocking descriptor and polls the disk, for
+ * as long as spin.h says. Then it sleeps in poll(2) on that descriptor and on those of the disk. All requests that
+ * were read in one turn are submitted together.
  *
- * While no request is in progress, the thread sleeps in a read of a blocking descriptor. This needs no system calls
- * beyond the two of a request, and each request wakes one thread. With the store in local memory, 4 KiB at depth 1 took
- * 9.4 us. An armed store, and an epoll_wait() over both descriptors before each read, took 12.9 us. But a store must
- * also be polled without a request, when a donor has gone away or come back. So a timer interrupts the read every
- * TICK_NS by a signal. If a tick finds no requests since the last tick, the ticks stop and the thread sleeps in
- * poll(2). The next request starts them again. Without requests, no thread runs.
+ * Waiting, without requests. The thread sleeps in a read of a blocking descriptor. That needs no further system
+ * call, and a request wakes only one thread. With the store in local memory, 4 KiB at depth 1 took 9.4 us. It took
+ * 12.9 us if the thread armed the store and called epoll_wait() over both descriptors before each read.
  *
- * The signal may also come outside the read. So the store must accept that its system calls are interrupted.
+ * But the disk must be polled now and then even without requests, because the store has to learn that a donor has
+ * left or returned. So a timer interrupts the read by a signal every TICK_NS, 20 ms. If there was no request since
+ * the last tick, the thread stops the timer and sleeps in poll(2). The next request starts the timer again. So an
+ * idle device causes no wake-ups.
  *
- * The end. After the file system is unmounted or its connection is aborted, reading fails with ENODEV or ECONNABORTED.
- * The thread waits for the requests in progress, and ends.
+ * The signal can arrive at any moment. So the store must accept that its system calls are interrupted.
  *
- * Threads. The functions belong to the main thread. Everything else belongs to the queue's thread.
+ * The end. When the file system is unmounted or the connection is aborted, reads fail with ENODEV or ECONNABORTED.
+ * The thread waits for requests in progress, and ends.
+ *
+ * Threads. The main thread calls the functions. Everything else runs in the queue's thread.
  */
 #ifndef BLOCKDEV_FUSE_QUEUE_H
 #define BLOCKDEV_FUSE_QUEUE_H
@@ -34,20 +36,18 @@
 
 struct fuse_queue_config {
 	const char *name;      /* the device's name */
-	unsigned index, depth; /* the queue's index, for its thread's name; requests at a time */
+	unsigned index, depth; /* index: for the thread's name; depth: most requests in progress */
 	unsigned spin_us;
-	int device; /* an open descriptor of the FUSE connection */
+	int device; /* a descriptor of the FUSE connection */
 };
 
 struct fuse_queue;
 
-/*
- * Starts a queue and returns when it serves. @file outlives the queue. Returns 0, -ENOMEM, an error of the store, or
- * another -errno.
- */
+/* Starts a queue, and returns when it serves. @file must outlive the queue. Returns 0, -ENOMEM, an error of the
+   store, or another -errno. */
 int fuse_queue_start(const struct fuse_file *file, const struct fuse_queue_config *config,
 		     struct fuse_queue **ret_queue);
-/* Waits for the end of the thread, and frees the queue. The connection has ended. */
+/* Waits until the thread has ended, and frees the queue. The caller has ended the connection. */
 void fuse_queue_end(struct fuse_queue *queue);
 
 #endif

@@ -1,4 +1,3 @@
-/* loop: see loop.h. */
 #include "blockdev/fuse/loop.h"
 
 #include "common/clock.h"
@@ -18,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOP_RACES_MAX 64           /* the most attempts to take a free number before other processes */
+#define LOOP_RACES_MAX 64           /* most attempts, if other processes take the free number first */
 #define LOOP_LINGER_NS 1000000000ul /* for programs that only look at a device, such as udev */
 #define LOOP_LOOK_NS 1000000
 
@@ -27,10 +26,8 @@ void loop_path(int32_t number, char ret_path[LOOP_PATH_MAX])
 	snprintf(ret_path, LOOP_PATH_MAX, "/dev/loop%d", (int)number);
 }
 
-/*
- * Makes the device's file in /dev, if it has vanished or no program creates such files in this /dev. Returns 0, -ENODEV
- * if there is no such device, or another -errno.
- */
+/* Creates the device's file in /dev, which may be missing. Returns 0, -ENODEV if there is no such device, or another
+   -errno. */
 static int loop_make_file(int32_t number, const char *path)
 {
 	char of_kernel[64];
@@ -74,7 +71,7 @@ int loop_backing(int32_t number, char *ret_path, size_t size)
 	length = text_file_read(path, text, sizeof text);
 	if (length <= 1)
 		return -ENOENT;
-	text[length - 1] = '\0'; /* the newline */
+	text[length - 1] = '\0'; /* the line break */
 	if ((size_t)length > size)
 		return -ENAMETOOLONG;
 	memcpy(ret_path, text, (size_t)length);
@@ -83,7 +80,6 @@ int loop_backing(int32_t number, char *ret_path, size_t size)
 
 /* --- Attaching ----------------------------------------------------------------------------------------------- */
 
-/* Returns true if the device, open as @device, does direct I/O. */
 static bool loop_is_direct(int device)
 {
 	struct loop_info64 info;
@@ -91,10 +87,8 @@ static bool loop_is_direct(int device)
 	return ioctl(device, LOOP_GET_STATUS64, &info) == 0 && info.lo_flags & LO_FLAGS_DIRECT_IO;
 }
 
-/*
- * Sets up the device @number over @file. Returns 0, -EBUSY if another process took the number first, or another -errno
- * after logging the reason.
- */
+/* Sets up device @number over @file. Returns 0, -EBUSY if another process has taken the number first, or another
+   -errno after logging the reason. */
 static int loop_configure(int32_t number, int file, const char *name, uint32_t block_bytes, char *ret_backing,
 			  size_t size)
 {
@@ -103,7 +97,7 @@ static int loop_configure(int32_t number, int file, const char *name, uint32_t b
 	int device = loop_open(number, O_RDWR), status = 0;
 
 	if (device == -ENXIO)
-		return -EBUSY; /* another process took the number and is already giving it back */
+		return -EBUSY; /* another process has taken the number, and is releasing it */
 	if (device < 0) {
 		log_error("cannot open /dev/loop%d: %s; is /dev a devtmpfs, and are you root?", (int)number,
 			  strerror(-device));
@@ -173,10 +167,8 @@ static bool loop_is_over(int32_t number, const char *backing)
 	return loop_backing(number, path, sizeof path) == 0 && strcmp(path, backing) == 0;
 }
 
-/*
- * Withdraws the request to end a device that another process has open, so that closing it does not end it. Returns
- * -EBUSY if the device stays, 0 if it has ended meanwhile, or another -errno.
- */
+/* Withdraws the request to end the device, because another process has it open. Otherwise the device would end when
+   that process closes it. Returns -EBUSY if the device stays, 0 if it has ended, or another -errno. */
 static int loop_keep(int32_t number)
 {
 	struct loop_info64 info;
@@ -188,7 +180,7 @@ static int loop_keep(int32_t number)
 		info.lo_flags &= ~(uint32_t)LO_FLAGS_AUTOCLEAR;
 		ioctl(device, LOOP_SET_STATUS64, &info);
 	} else if (errno == ENXIO) {
-		status = 0; /* closed meanwhile, so the device has ended */
+		status = 0; /* it has just ended */
 	}
 	close(device);
 	return status;
@@ -205,7 +197,7 @@ int loop_detach(int32_t number, const char *backing)
 	device = loop_open(number, O_RDONLY | O_EXCL);
 	if (device < 0)
 		return device == -ENXIO ? -ENOENT : device;
-	if (!loop_is_over(number, backing)) /* changed since the first check */
+	if (!loop_is_over(number, backing)) /* another process has reused the number */
 		status = -ENOENT;
 	else if (ioctl(device, LOOP_CLR_FD) < 0)
 		status = errno == ENXIO ? -ENOENT : -errno;

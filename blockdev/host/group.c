@@ -1,4 +1,3 @@
-/* group: see group.h. */
 #include "blockdev/host/group.h"
 
 #include "common/log.h"
@@ -21,14 +20,14 @@ static const char *root(void)
 	return folder && *folder ? folder : ROOT;
 }
 
-/* Writes the path of @file in the group's folder, or of the folder if @file is NULL. @name NULL means the root. */
+/* Writes the path of @file in the group of @name, or of the group's folder if @file is NULL. If @name is NULL, the
+   group is the root. */
 static void path_of(const char *name, const char *file, char ret_path[PATH_SIZE])
 {
 	snprintf(ret_path, PATH_SIZE, "%s%s%s%s%s", root(), name ? "/farpage-" : "", name ? name : "", file ? "/" : "",
 		 file ? file : "");
 }
 
-/* Writes to an existing file of a group. */
 static int text_write(const char *name, const char *file, const char *text)
 {
 	char path[PATH_SIZE];
@@ -43,7 +42,7 @@ static int group_fill(const char *name)
 	int status;
 
 	path_of(name, "memory.min", path);
-	if (access(path, F_OK) < 0) /* the root does not pass on its memory controller yet */
+	if (access(path, F_OK) < 0) /* the root's children do not have the memory controller yet */
 		text_write(NULL, "cgroup.subtree_control", "+memory");
 	status = text_write(name, "memory.min", "max");
 	return status ? status : text_write(name, "cgroup.procs", "0");
@@ -66,7 +65,7 @@ int group_enter(const char *name)
 	if (access(path, F_OK) < 0)
 		return -ENOTSUP; /* no cgroup v2 */
 	path_of(name, NULL, path);
-	if (mkdir(path, 0755) < 0 && errno != EEXIST) /* left by a daemon that died */
+	if (mkdir(path, 0755) < 0 && errno != EEXIST) /* EEXIST: left by a daemon that died */
 		return -errno;
 	status = group_fill(name);
 	if (status < 0)
@@ -83,7 +82,7 @@ void group_leave(const char *name)
 		return;
 	if (rmdir(path) == 0)
 		return;
-	text_write(NULL, "cgroup.procs", "0"); /* this process is in it */
+	text_write(NULL, "cgroup.procs", "0"); /* EBUSY: this process is still in the group */
 	if (rmdir(path) < 0)
 		log_warning("cannot remove the control group %s: %m; run: rmdir %s", path, path);
 }

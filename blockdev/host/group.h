@@ -1,16 +1,17 @@
 /*
- * group: a control group for a daemon, outside the limits of the session or service that started it.
+ * group: a control group for a daemon, without the limits of the session or service that started it.
  *
- * Theory of operation. `farpage swap on` runs in some session or service. When that service's control group reaches its
- * limit, the kernel slows down its members and refuses them memory. At that moment the daemon must take that group's
- * pages, so it must not be a member.
+ * Theory of operation. `farpage swap on` runs in a session or service, which may have a memory limit. When its
+ * control group reaches the limit, the kernel slows the members down and refuses them memory. Just then, the daemon
+ * must store the pages that the group swaps out. So the daemon must not be a member.
  *
- * So a daemon that serves swap space creates the group farpage-NAME at the root (cgroup v2). The group protects all
- * memory that the daemon uses (memory.min = max) and limits nothing. The daemon enters it before it takes any memory,
- * because memory stays counted where it was taken. At its end the daemon moves to the root and removes the group.
+ * A daemon that serves swap space creates the group farpage-NAME at the root (cgroup v2). The group has no limit,
+ * and protects all memory that the daemon uses (memory.min = max). The daemon enters it before it allocates, because
+ * memory stays charged to the group in which it was allocated. At its end the daemon moves to the root and removes
+ * the group.
  *
- * Without cgroup v2, or without its memory controller (cgroup v1, containers), the daemon stays where it is. A daemon
- * started by systemd already has a unit and therefore a group.
+ * Without cgroup v2 or its memory controller (cgroup v1, containers), the daemon stays where it is. A daemon that
+ * systemd starts already has a group of its own, that of its unit.
  *
  * FARPAGE_CGROUP names a folder in place of /sys/fs/cgroup, for tests.
  *
@@ -21,12 +22,10 @@
 
 #include "blockdev/devices.h"
 
-/*
- * Creates the group of @name and moves the process there. Returns 0, or -errno. After an error the process has not
- * moved, and there is no group.
- */
+/* Creates the group of @name and moves the process there. Returns 0 or -errno. After an error, there is no group and
+   the process has not moved. */
 int group_enter(const char *name);
-/* Removes the group of @name. The process may be in it. Does nothing if there is no such group. */
+/* Removes the group of @name, if it exists. The process may be in it. */
 void group_leave(const char *name);
 
 #endif

@@ -1,4 +1,3 @@
-/* relief: see relief.h. */
 #include "blockdev/host/relief.h"
 
 #include "common/log.h"
@@ -16,13 +15,13 @@ unsigned relief_step(unsigned step, const struct relief_sight *sight)
 {
 	if (sight->answered || !sight->inflight)
 		return 0;
-	/* The kernel raises its watermarks for a while after it has broken up large blocks of memory. */
+	/* Twice, because the kernel raises its watermarks for a while after it has broken up large blocks of
+	   memory. */
 	if (sight->free_kib > sight->kept_kib * 2)
 		return step;
 	return step < RELIEF_MOST ? step + 1 : step;
 }
 
-/* Reads the beginning of an open file. */
 static const char *text_read(int fd, char text[TEXT_MAX])
 {
 	ssize_t got = pread(fd, text, TEXT_MAX - 1, 0);
@@ -59,7 +58,7 @@ void relief_open(struct relief *relief, const char *name, const char *path)
 	snprintf(file, sizeof file, "/sys/block/%s/inflight", last + 1);
 	relief->inflight = open(file, O_RDONLY | O_CLOEXEC);
 	relief->meminfo = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-	/* A worker that died may have lowered the reserve. */
+	/* The last worker may have lowered the reserve. */
 	relief->step = watermarks_step(&relief->record, RELIEF_MOST);
 }
 

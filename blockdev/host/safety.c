@@ -1,4 +1,3 @@
-/* safety: see safety.h. */
 #include "blockdev/host/safety.h"
 
 #include "blockdev/daemon/lines.h"
@@ -28,11 +27,11 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define STACK_BYTES ((size_t)512 << 10) /* the stack of each thread, which needs little */
-#define HEAP_AHEAD (1 << 20)            /* the memory that malloc takes at a time */
-#define MAPPED_APART (8 << 20)          /* larger blocks get their own mapping */
-/* Mappings above this size are not touched here. They hold a store's tables or a front end's buffers, and their owners
-   touch the parts that they use. */
+#define STACK_BYTES ((size_t)512 << 10) /* per thread; a thread needs little */
+#define HEAP_AHEAD (1 << 20)            /* malloc extends its heap by this much */
+#define MAPPED_APART (8 << 20)          /* larger blocks are mappings of their own */
+/* Larger mappings are not touched here. They are a store's tables or a front end's buffers, and their owners touch
+   the used parts. */
 #define TOUCHED_MAX ((uint64_t)16 << 20)
 
 static const char *const names[] = {
@@ -54,7 +53,7 @@ static const char *const consequences[] = {
 };
 _Static_assert(sizeof consequences / sizeof consequences[0] == SAFETY_STEPS, "a line for each step");
 
-/* Why a step was refused, or 0 if it was taken. Belongs to the main thread. */
+/* For each step 0, or the errno that refused it. Belongs to the main thread. */
 static int errors[SAFETY_STEPS] = {
     [SAFETY_LOCKED] = EAGAIN,  [SAFETY_IO_FLUSHER] = EAGAIN, [SAFETY_OOM_EXEMPT] = EAGAIN,
     [SAFETY_TOUCHED] = EAGAIN, [SAFETY_REALTIME] = EAGAIN,
@@ -87,11 +86,11 @@ void safety_tell(void)
 			log_warning("not safe to swap to: %s: %s", consequences[i], strerror(errors[i]));
 }
 
-/* --- Before anything is started -------------------------------------------------------------------------- */
+/* --- Before threads are started --------------------------------------------------------------------------- */
 
 static void malloc_settle(void)
 {
-	/* Makes malloc use one arena, which only grows, and grows in large pieces. */
+	/* One arena, which never shrinks and grows in large pieces. */
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_TOP_PAD, HEAP_AHEAD);
 	mallopt(M_TRIM_THRESHOLD, INT32_MAX);
@@ -121,7 +120,7 @@ static int memory_lock(void)
 {
 	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
 
-	/* If this is refused, mlockall() shows if it matters. */
+	/* If this fails, mlockall() shows whether that matters. */
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	if (mlockall(MCL_CURRENT) < 0 || mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) < 0)
 		return errno;
@@ -141,7 +140,7 @@ static int oom_exempt(void)
 	return error;
 }
 
-/* Sets the lowest real-time priority. It is above all programs and below the machine's own real-time tasks. */
+/* Uses the lowest real-time priority: above all programs, below the machine's own real-time tasks. */
 static int realtime_begin(void)
 {
 	struct sched_param parameters = {.sched_priority = sched_get_priority_min(SCHED_RR)};
@@ -167,14 +166,14 @@ void safety_start(bool realtime)
 	stack_touch();
 }
 
-/* --- Once everything runs -------------------------------------------------------------------------------- */
+/* --- When all threads run --------------------------------------------------------------------------------- */
 
 struct mapping {
 	unsigned long begin, end;
 	char access[5];
 };
 
-/* Reads a line like "7f00-7f01 rw-p ...". Returns false at the end of /proc/self/maps. */
+/* Reads the next line, like "7f00-7f01 rw-p ...". Returns false at the end. */
 static bool mapping_next(struct lines *maps, struct mapping *mapping)
 {
 	char line[LINES_MAX];
@@ -183,7 +182,6 @@ static bool mapping_next(struct lines *maps, struct mapping *mapping)
 	       sscanf(line, "%lx-%lx %4s", &mapping->begin, &mapping->end, mapping->access) == 3;
 }
 
-/* Returns 0, or the errno if a mapping could not be touched. */
 static int mapping_touch(const struct mapping *mapping)
 {
 	size_t length = mapping->end - mapping->begin;
@@ -194,7 +192,7 @@ static int mapping_touch(const struct mapping *mapping)
 	advice = mapping->access[1] == 'w' ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
 	if (madvise((void *)(uintptr_t)mapping->begin, length, advice) == 0)
 		return 0;
-	/* Only ENOMEM matters. Mappings of devices (rings, registers) cannot be touched this way, and need not be. */
+	/* Other errors are from mappings of devices (rings, registers), which need not be touched. */
 	return errno == ENOMEM ? ENOMEM : 0;
 }
 
@@ -217,7 +215,7 @@ void safety_log(void)
 {
 	int fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 
-	if (fd < 0) { /* a socket, such as the journal's, which no other process shares */
+	if (fd < 0) { /* fails for a socket, such as the journal's; no other process shares it */
 		fcntl(STDERR_FILENO, F_SETFL, fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);
 		return;
 	}

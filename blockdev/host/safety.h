@@ -1,37 +1,36 @@
 /*
- * safety: prepares a process that serves the device the machine swaps to. Such a process must never wait for memory,
- * because memory then waits for the process.
+ * safety: prepares a process that serves swap space. Such a process must never wait for memory, because memory would
+ * then wait for the process.
  *
- * Theory of operation. safety_start() runs before anything else and does this:
+ * Theory of operation. safety_start() runs before anything else:
  *
- * - It locks all present memory, and later memory as soon as it is touched. Earlier would be too much: a store maps
- *   tables for a terabyte, and touches only the used part.
- * - It tells the kernel not to write out other pages when this process needs memory (PR_SET_IO_FLUSHER).
- * - It tells the kernel not to kill the process when memory runs out.
- * - It makes malloc take memory early, in one piece, and keep it.
+ * - It locks all memory that is present, and later memory as soon as it is touched. Not before that, because a store
+ *   maps tables for a terabyte and touches only the used part.
+ * - It tells the kernel not to write out pages when this process needs memory (PR_SET_IO_FLUSHER).
+ * - It exempts the process from the OOM killer.
+ * - It makes malloc take memory early, in large pieces, and never return it.
  *
  * When all threads run, safety_settle() touches all memory that the process will execute or write: code, data, heap,
  * stacks.
  *
- * Real time. When less than vm.min_free_kbytes is free, a task that needs memory looks for memory to reclaim, again and
- * again. But all reclaimable memory can only leave through this daemon. The daemon's own system calls also need pages:
- * a socket buffer, or the page list of a region that is registered again with a donor. Threads with a real-time policy
- * may take the upper half of the reserve (gfp_to_alloc_flags(), ALLOC_MIN_RESERVE). So such a thread does not loop.
+ * Real time. If free memory is below vm.min_free_kbytes, a task that needs a page tries to reclaim one, again and
+ * again. But pages can only be written out through this daemon. The daemon's own system calls need pages, too, for
+ * example for a socket buffer, or to register a region with a donor. A thread with a real-time policy may take pages
+ * from the upper half of the reserve (gfp_to_alloc_flags(), ALLOC_MIN_RESERVE). So it does not have to reclaim.
  *
- * Without these measures, a guest of 512 MiB that worked through 1.5 GiB stopped for ever. Every task waited in
- * swap_writepage(). The daemon registered its memory with a donor again, and ib_umem_get() looked for one page without
- * end. Any system call that takes a page can loop in this way. PR_SET_IO_FLUSHER does not help: it only keeps the
- * daemon from waiting for its own writes.
+ * Without this, a guest of 512 MiB that worked through 1.5 GiB stopped for ever. Every task waited in
+ * swap_writepage(), and the daemon waited for one page in ib_umem_get(), to register its memory again.
+ * PR_SET_IO_FLUSHER does not prevent this, because it only keeps the daemon from waiting for its own writes.
  *
- * The kernel also prefers real-time threads to the programs that use up the memory. So the daemon sends its heartbeats
- * in time. Real-time threads sleep whenever they wait. On a single processor they do not even poll (safety_spin_us()). The kernel always reserves 5 % of
- * the time for other tasks.
+ * The kernel also runs real-time threads before the programs that use up the memory, so heartbeats are sent in time.
+ * Other tasks still run: these threads sleep when they wait, do not poll on a machine with one processor
+ * (safety_spin_us()), and the kernel always reserves 5 % of the time.
  *
- * Each step that the kernel refuses causes a log line about the consequence, and a missing bit in safety_steps(), for
- * status and doctor.
+ * If the kernel refuses a step, a log line states the consequence, and safety_steps() lacks a bit, which status and
+ * doctor show.
  *
- * Threads. The main thread calls these functions. It calls safety_start() before it starts other threads. A forked
- * child has no locked memory and calls safety_start() again.
+ * Threads. The main thread calls these functions, and safety_start() before it starts other threads. A forked child
+ * does not inherit locked memory, so it calls safety_start() again.
  */
 #ifndef BLOCKDEV_SAFETY_H
 #define BLOCKDEV_SAFETY_H
@@ -39,29 +38,29 @@
 #include <stdbool.h>
 
 enum safety_step {
-	SAFETY_LOCKED,     /* memory is locked */
-	SAFETY_IO_FLUSHER, /* the kernel does not use this process's own device to find memory for it */
+	SAFETY_LOCKED,     /* all memory is locked */
+	SAFETY_IO_FLUSHER, /* the kernel does not write to this device to find memory for this process */
 	SAFETY_OOM_EXEMPT, /* the OOM killer spares this process */
 	SAFETY_TOUCHED,    /* code, data and stacks are in memory */
-	SAFETY_REALTIME,   /* on request: the process runs before programs and may use more of the reserve */
+	SAFETY_REALTIME,   /* only if asked for: runs before programs, and may use more of the reserve */
 	SAFETY_STEPS
 };
-const char *safety_step_name(enum safety_step step); /* "locked" */
+const char *safety_step_name(enum safety_step step);
 
-/* Takes the first steps. With @realtime, the thread also runs in real time. Threads started later inherit this. */
+/* Takes the steps before threads are started. With @realtime, this thread and all later ones run in real time. */
 void safety_start(bool realtime);
-/* Returns how long to poll if the user has asked for @us. While a real-time thread polls, no other task runs on its
-   processor. */
+/* Returns how long to poll if the user asks for @us: 0 in real time on one processor, because polling would keep all
+   other tasks from running. */
 unsigned safety_spin_us(unsigned us, bool realtime);
-/* Touches all memory. Call it when all threads run. */
+/* Touches all memory. Must be called when all threads run. */
 void safety_settle(void);
 /* Logs a line for each step that was refused. */
 void safety_tell(void);
-/* Returns a bit mask of the steps taken: bit N for step N. */
+/* Returns a bit mask: bit N is set if step N was taken. */
 unsigned safety_steps(void);
-/* Returns true if this step was asked for. */
+/* Returns true if the step was asked for. */
 bool safety_wants(enum safety_step step);
-/* Makes log lines (standard error) never wait for their reader. */
+/* Makes standard error non-blocking, so that no thread waits for the reader of the log. */
 void safety_log(void);
 
 #endif

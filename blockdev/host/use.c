@@ -1,4 +1,3 @@
-/* use: see use.h. */
 #include "blockdev/host/use.h"
 
 #include "blockdev/daemon/lines.h"
@@ -15,7 +14,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Replaces octal escapes of the kernel's lists, like "\\040", in place. */
+/* Replaces octal escapes, such as "\\040" for a space, in place. */
 static void text_unescape(char *text)
 {
 	char *to = text;
@@ -32,7 +31,7 @@ static void text_unescape(char *text)
 	*to = 0;
 }
 
-/* Writes the number of the device at @path. If the file is gone, looks up its name in /sys. */
+/* Finds the number of the device at @path. If the file is missing, looks for its name in /sys. */
 static bool device_of(const char *path, dev_t *ret_device)
 {
 	char file[64], text[32];
@@ -53,7 +52,8 @@ static bool device_of(const char *path, dev_t *ret_device)
 	return true;
 }
 
-/* The list has the name that swapon was given. By now the file may have another name, or be "(deleted)". */
+/* The list has the path that swapon was given. The file may have been renamed since, or removed: "PATH
+   (deleted)". */
 static bool swap_find(dev_t device, char ret_text[USE_TEXT_MAX])
 {
 	static const char deleted[] = " (deleted)";
@@ -78,7 +78,7 @@ static bool swap_find(dev_t device, char ret_text[USE_TEXT_MAX])
 	return found;
 }
 
-/* Finds a mount: "36 35 98:0 /mnt1 /mnt2 rw ...". Leaves octal escapes in the path as they are. */
+/* Finds a mount, from lines like "36 35 98:0 /mnt1 /mnt2 rw ...". */
 static bool mount_find(dev_t device, char ret_text[USE_TEXT_MAX])
 {
 	struct lines lines;
@@ -118,7 +118,7 @@ static bool holder_find(dev_t device, char ret_text[USE_TEXT_MAX])
 	return found;
 }
 
-/* Returns true if the descriptor only names the device: an O_PATH descriptor cannot read. */
+/* Returns true if the descriptor is an O_PATH descriptor, which is not a use of the device. */
 static bool descriptor_only_names(unsigned process, const char *number)
 {
 	char path[64], line[LINES_MAX];
@@ -155,7 +155,8 @@ static bool process_has_open(unsigned process, const char *device)
 	return found;
 }
 
-/* The kernel itself opens the device below a loop device. So no process has it open, and it is not held exclusively. */
+/* The kernel itself opens the device below a loop device. So no process has it open, and it is not opened
+   exclusively. */
 static bool loop_find(const char *path, char ret_text[USE_TEXT_MAX])
 {
 	DIR *disks = opendir("/sys/block");

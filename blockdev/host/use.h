@@ -1,6 +1,6 @@
 /*
- * use: finds the use of a block device (swap space, mount, device mapper, RAID) in /proc and /sys. use_find() is in
- * devices.h.
+ * use: finds who uses a block device (swap space, mount, device mapper, RAID), from /proc and /sys. devices.h has
+ * use_find().
  *
  * Threads. Any thread may call these functions.
  */
@@ -9,20 +9,14 @@
 
 #include "blockdev/devices.h"
 
-/*
- * Looks only for a loop device over the device, and for another process that has it open, as far as /proc shows. Writes
- * the text of use_find(). Returns false if neither is found.
- */
+/* Does the same as use_find(), but looks only for a loop device over the device, and for another process that has it
+   open, as far as /proc shows. Returns false if it finds neither. */
 bool use_find_opener(const char *path, char ret_text[USE_TEXT_MAX]);
-/*
- * Opens a descriptor that names the device without opening it. The descriptor stays valid if the file at @path vanishes
- * or then names another device. Returns the descriptor or -errno.
- */
+/* Opens a descriptor of the device that does not count as a use (O_PATH). It stays valid if the file at @path is
+   removed or replaced. Returns the descriptor or -errno. */
 int use_watch(const char *path);
-/*
- * Returns true if the device of this descriptor is in exclusive use: a mount, swap space, a program with O_EXCL.
- * Returns false if @watch is -1.
- */
+/* Returns true if the device is in exclusive use: a mount, swap space, or a program that used O_EXCL. @watch is from
+   use_watch(), or -1, for which the result is false. */
 bool use_is_taken(int watch);
 
 #endif

@@ -1,4 +1,3 @@
-/* watermarks: see watermarks.h. */
 #include "blockdev/host/watermarks.h"
 
 #include "common/log.h"
@@ -10,16 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILE_NAME "watermarks" /* in a device's folder */
+#define FILE_NAME "watermarks" /* in the device's folder */
 #define FOLDER "/proc/sys/vm"
 #define OTHERS_MAX 64
 #define VALUE_MAX 1000000000u
 
-/* The least and the most of the kernel's own choice: see calculate_min_free_kbytes(). */
+/* Bounds of the kernel's own choice; see calculate_min_free_kbytes(). */
 #define OWN_LEAST_KIB 128u
 #define OWN_MOST_KIB (256u << 10)
-#define MIN_SHARE 8u    /* the reserve is at most 1/MIN_SHARE of memory */
-#define SCALE_MOST 500u /* 5 % at most, because programs cannot use the memory below the watermarks */
+#define MIN_SHARE 8u    /* the reserve is at most this fraction of memory */
+#define SCALE_MOST 500u /* 5 %, because programs cannot use memory below the watermarks */
 
 static const char *const files[] = {
     [WATERMARK_MIN] = "min_free_kbytes",
@@ -59,12 +58,9 @@ static uint64_t most(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/*
- * The reserve is the kernel's own choice plus twice the bytes of the device's requests in progress. The factor is two
- * because a task that may go below the watermark gets about half of the reserve. The distance between the watermarks is
- * the bytes of the device's requests in progress. So kswapd has that many bytes on their way out before programs reach
- * the reserve.
- */
+/* The reserve is the kernel's own choice, plus twice the bytes that the device may have in progress. Twice, because
+   a task that may use the reserve gets about half of it. The distance between the watermarks is the bytes in
+   progress, so that kswapd has begun to write that many before programs reach the reserve. */
 struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib)
 {
 	uint64_t own = most(OWN_LEAST_KIB, least(root_of(memory_kib * 16), OWN_MOST_KIB));
@@ -76,7 +72,7 @@ struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib)
 	return needed;
 }
 
-/* Returns the value at a step of relief.h. */
+/* Returns the value at a step (watermarks_lower()). */
 static uint64_t value_at(const struct watermarks_record *record, enum watermark which, unsigned step)
 {
 	uint64_t found = record->found.at[which], set = record->set.at[which];
@@ -106,11 +102,9 @@ struct watermarks_record watermarks_plan(const struct watermarks *now, const str
 			highest = others[i].set.at[which] > highest->set.at[which] ? &others[i] : highest;
 			found = most(found, others[i].found.at[which]);
 		}
-		/*
-		 * Our devices have raised the value, and relief may have lowered it. So the original value comes from
-		 * the other records. The new value must reach the highest value set, because a lower value would not be
-		 * recognized as ours.
-		 */
+		/* If the present value is ours, the value before the first device is in the other records. The new
+		   value must not be below the highest value set, because it would then look like a change by
+		   somebody else. relief.h may have lowered the present value, so it is not the base. */
 		if (count && value_is_of(highest, (enum watermark)which, now->at[which])) {
 			plan.found.at[which] = found;
 			base = highest->set.at[which];
@@ -276,7 +270,6 @@ int watermarks_record_read(const char *name, struct watermarks_record *ret_recor
 	return length < 0 ? (int)length : watermarks_parse(text, ret_record);
 }
 
-/* Reads the records of all devices except @name. Returns their number. */
 static unsigned others_read(const char *name, struct watermarks_record others[OTHERS_MAX])
 {
 	static char names_there[OTHERS_MAX][RUNTIME_NAME_MAX + 1];
@@ -289,7 +282,7 @@ static unsigned others_read(const char *name, struct watermarks_record others[OT
 	return count;
 }
 
-/* Writes the changed values. On an error, undoes those already written, in reverse order. */
+/* Writes the values that have changed. After an error, undoes those already written, in reverse order. */
 static int values_write(const struct watermarks *now, const struct watermarks *values)
 {
 	int status = 0;
@@ -320,7 +313,8 @@ static int raise_locked(const struct runtime *runtime, const struct watermarks *
 		return status;
 	}
 	record = watermarks_plan(&now, needed, others, others_read(runtime->name, others));
-	/* Writes the record first. If the values are then not written, the undo finds other values and leaves them. */
+	/* The record is written first. If the process dies before the values are written, the undo finds other
+	   values and leaves them. */
 	status = runtime_write(runtime, FILE_NAME, text, watermarks_format(&record, text));
 	if (status < 0)
 		log_warning("cannot write %s/" FILE_NAME ": %s", runtime->folder, strerror(-status));

@@ -1,65 +1,60 @@
 /*
- * watermarks: sets how much memory the kernel keeps free, and how early it begins to swap, while the machine may swap
- * to our devices.
+ * watermarks: sets how much memory the kernel holds in reserve, and how early it begins to swap, while the machine
+ * may swap to our devices.
  *
- * Theory of operation. Pages leave for the device just when memory has run out. Sending them needs memory, too, for
- * socket buffers and requests. Two kernel settings keep memory for this:
+ * Theory of operation. Pages are swapped out when memory has run out. But sending them to a donor needs memory, too,
+ * for socket buffers and requests. Two kernel settings provide it:
  *
- * - vm.min_free_kbytes is a reserve that a task that can wait may not use. The network's interrupts and soft-RoCE's
- *   work may use the greater part of this reserve (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
- * - vm.watermark_scale_factor, in 1/10000 of memory, says how far above the reserve kswapd wakes and how far above it
- *   kswapd stops. Programs can take that memory while the first pages are still on their way.
+ * - vm.min_free_kbytes is a reserve that ordinary tasks may not use. Interrupts of the network and soft-RoCE may use
+ *   most of it (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
+ * - vm.watermark_scale_factor, in 1/10000 of memory, says how far above the reserve kswapd wakes, and how much
+ *   further above it kswapd stops. Programs can use this memory while the first pages are still being sent.
  *
- * Both values are raised before there is a device, never lowered, and restored when the device goes.
- * watermarks_needed() computes the values and explains them.
+ * watermarks_needed() computes and explains the values. They are raised, if they are lower, before the device
+ * exists, and restored when it is removed.
  *
- * The file `watermarks` in the device's folder records the values found and the values set. So the process that removes
- * the device can restore them, even after a crash. Each device has a record. All records have the same found values:
- * those before the first device. When a device goes, the values become the highest that other devices have set. A value
- * that differs from the highest one set was changed by somebody else, and is left alone.
+ * A record, the file `watermarks` in the device's folder, has the values found and the values set. So any process
+ * that removes the device can restore them, even after a crash. With several devices, all records have the same
+ * found values: those before the first device. When one device is removed, the values become the highest that the
+ * other devices have set. If the present value is not the highest one set, somebody else has changed it, so it is
+ * not touched.
  *
- * devices.h has the structs, and the functions that only read.
+ * devices.h has the structs, and the functions that only read. FARPAGE_SYSCTL_VM names a folder in place of
+ * /proc/sys/vm, for tests.
  *
- * FARPAGE_SYSCTL_VM names a folder in place of /proc/sys/vm, for tests.
- *
- * Threads. One thread of a process at a time. Between processes, runtime_lock() protects the values.
+ * Threads. One thread of a process at a time. runtime_lock() excludes other processes.
  */
 #ifndef BLOCKDEV_WATERMARKS_H
 #define BLOCKDEV_WATERMARKS_H
 
 #include "blockdev/daemon/runtime.h"
 
-/*
- * Raises the values that are lower than @needed, and writes a record to the folder. Returns 0 or -errno. After an
- * error, the values are as before and, unless runtime_lock() failed, one line has been logged.
- */
+/* Raises the values that are lower than @needed, and writes the record. Returns 0 or -errno. After an error, the
+   values are as before, and one line has been logged, unless runtime_lock() failed. */
 int watermarks_raise(const struct runtime *runtime, const struct watermarks *needed);
-/* Restores the values by the folder's record and removes the record. Does nothing without one. Logs failures. */
+/* Restores the values as the record says, and removes the record. Does nothing if there is no record. Logs
+   errors. */
 void watermarks_restore(const struct runtime *runtime);
-/*
- * Moves vm.min_free_kbytes from step @before to @step. Step 0 is the value that @record has set, and step
- * WATERMARKS_STEPS the value it has found (relief.h). Returns false if somebody else has changed the value or it cannot
- * be written.
- */
+/* Moves vm.min_free_kbytes from step @before to step @step (relief.h). Step 0 is the value set by @record, and step
+   WATERMARKS_STEPS the value found. Returns false if the value is not that of @before, or cannot be written. */
 #define WATERMARKS_STEPS 16u
 bool watermarks_lower(const struct watermarks_record *record, unsigned before, unsigned step);
-/* Returns the value's present step, 0 .. @most. Also returns 0 if the value is at no step. */
+/* Returns the step that the value is at, 0 .. @most, or 0 if it is at none. */
 unsigned watermarks_step(const struct watermarks_record *record, unsigned most);
 
 /* --- Parts, for tests ------------------------------------------------------------------------------------ */
 
-/* Returns a new device's record, for the kernel's values @now and the records of the other devices. */
+/* Returns the record of a new device. @now is the kernel's present values; @others are the records of other
+   devices. */
 struct watermarks_record watermarks_plan(const struct watermarks *now, const struct watermarks *needed,
 					 const struct watermarks_record *others, unsigned count);
-/*
- * Computes the value to set when the device of @own goes and the devices of @others stay. Returns false if somebody
- * else has changed the value.
- */
+/* Computes the new value when the device of @own is removed and those of @others stay. Returns false if somebody
+   else has changed the value. */
 bool watermarks_undo(enum watermark which, const struct watermarks_record *own, uint64_t now,
 		     const struct watermarks_record *others, unsigned count, uint64_t *ret_value);
-/* Writes a record as the file has it. Returns the length. */
+/* Writes a record as text. Returns the length. */
 size_t watermarks_format(const struct watermarks_record *record, char ret_text[WATERMARKS_TEXT_MAX]);
-/* Reads what watermarks_format() wrote. Returns 0, or -EINVAL if the text is no record. */
+/* Reads the text of watermarks_format(). Returns 0, or -EINVAL if it is not a record. */
 int watermarks_parse(const char *text, struct watermarks_record *ret_record);
 
 #endif

@@ -1,20 +1,21 @@
 /*
- * ublk: the front end (frontend.h) that uses the kernel's ublk driver (ublk_abi.h).
+ * ublk: the front end (frontend.h) for the kernel's ublk driver (ublk_abi.h).
  *
- * Theory of operation. ADD creates the device's character device. Queues are prepared and fetch all tags through it.
- * START then creates the disk. All data goes through one arena that is registered with the store once. Each tag has
- * request_bytes of it.
+ * Theory of operation. To start, ADD creates the character device /dev/ublkcN. The queues are prepared, and fetch
+ * all tags through it. START then creates the disk /dev/ublkbN. The data of all requests is in one arena, which is
+ * registered with the store once. Each tag has request_bytes of it.
  *
- * Adopting does the same with an existing device. Queues are prepared before START_RECOVERY, so that no step between it
- * and END_RECOVERY waits for donors. This time must be short, because this process might die in it.
+ * To adopt, the same is done with an existing device: START_RECOVERY, fetch all tags, END_RECOVERY. If this process
+ * dies between START_RECOVERY and END_RECOVERY, the device may be lost. So this time must be short, and the queues,
+ * which may wait for donors, are prepared before.
  *
- * Removing. The disk is held exclusively, so that nobody mounts it meanwhile. STOP lets the queues finish their
- * requests and ends their commands. DELETE returns when all users have closed the device, so queues and character
- * device are closed before it.
+ * To remove, the disk is first opened exclusively, so that nobody can mount it. STOP waits for the requests in
+ * progress and ends the commands of all tags. DELETE waits until all users have closed the device, so the queues and
+ * /dev/ublkcN are closed before.
  *
- * A bug of Linux before 6.16: a server may die during an adoption, when some queues are fetched and others not. The
- * next START_RECOVERY then crashes in the kernel. This state lasts microseconds. During it, a file exists in the
- * device's folder. A daemon that finds the file refuses to adopt.
+ * A bug of Linux before 6.16: if a server dies during an adoption, with some queues fetched and others not, the next
+ * START_RECOVERY crashes the kernel. This state lasts microseconds. In that time the device's folder has a file
+ * `fetching`. A daemon that finds this file does not adopt.
  *
  * Threads. See frontend.h, and ublk_queue.h for the queues' threads.
  */
@@ -42,18 +43,16 @@
 #define DEPTH_LEAST 8u
 #define REQUEST_DEFAULT (128u << 10)
 #define REQUEST_MAX (STORE_RUN_MAX * STORE_PAGE)
-/* The largest arena of a default geometry. */
+/* Largest arena, if the geometry is not given. */
 #define ARENA_DEFAULT (16u << 20)
 #define ARENA_ALIGN (2u << 20) /* a huge page */
 #define PAGE_SHIFT 12
-/* The most bytes of one discard request. The kernel splits larger requests, and other requests run in between. */
+/* Most bytes of one discard. The kernel splits longer ones, so that other requests are served in between. */
 #define DISCARD_BYTES (128u << 20)
-/*
- * The time in which the kernel notices that the old server is gone. It is longer than a request's default timeout, in
- * case somebody has undone ublk_device_tune().
- */
+/* The kernel needs up to this time to notice that the old server has ended. More than the default timeout of
+   requests (30 s), in case somebody has undone ublk_device_tune(). */
 #define QUIESCE_NS 40000000000ull
-/* How long to wait for an old server that is about to end. */
+/* How long to wait for a living server, which may be about to end. */
 #define SERVED_NS 1000000000ull
 #define LOOK_NS 1000000
 #define FETCHING_PATH_MAX 256
@@ -61,12 +60,12 @@
 struct ublk {
 	struct frontend base;
 	char name[64];
-	char fetching[FETCHING_PATH_MAX]; /* path of a file that exists while queues are fetched; "" if not needed */
+	char fetching[FETCHING_PATH_MAX]; /* path of the file `fetching`, or "" if it is not needed */
 	struct disk *disk;
 	struct ublk_control *control;
-	struct ublk_info info; /* about the device; valid while `added` is true */
+	struct ublk_info info; /* valid once the device was added or found */
 	bool added;            /* this process created the device, so a failed start deletes it */
-	int fd;                /* /dev/ublkcN */
+	int fd;                /* of /dev/ublkcN */
 	char *arena;
 	size_t arena_bytes;
 	struct store_buffer *buffer;
@@ -82,7 +81,7 @@ static int ublk_fail(const struct ublk *ublk, const char *what, int status)
 
 /* --- Parts ----------------------------------------------------------------------------------------------- */
 
-/* Maps the arena, aligned to a huge page, and touches all of it. */
+/* Maps the arena, aligned to a huge page, and touches it. */
 static int arena_open(struct ublk *ublk)
 {
 	size_t bytes = (size_t)ublk->info.queues * ublk->info.depth * ublk->info.request_bytes;
@@ -142,7 +141,7 @@ static int queues_prepare(struct ublk *ublk, const struct frontend_config *confi
 	return 0;
 }
 
-/* Creates the file that says that queues are being fetched, or removes it. */
+/* Creates or removes the file `fetching`. */
 static void fetching_note(const struct ublk *ublk, bool fetching)
 {
 	int fd;
@@ -174,7 +173,6 @@ static int queues_serve(struct ublk *ublk)
 	return status;
 }
 
-/* Closes the server's side of the device. */
 static void server_close(struct ublk *ublk)
 {
 	for (unsigned i = 0; i < ublk->queue_count; i++)
@@ -195,7 +193,7 @@ static void ublk_free(struct ublk *ublk)
 	free(ublk);
 }
 
-/* Allocates a struct with a control and without a device. */
+/* Allocates a struct without a device, and opens a control. */
 static int ublk_new(const struct frontend_config *config, struct disk *disk, struct ublk **ret_ublk)
 {
 	struct ublk *ublk = calloc(1, sizeof *ublk);
@@ -218,7 +216,7 @@ static int ublk_new(const struct frontend_config *config, struct disk *disk, str
 	return 0;
 }
 
-/* Ends a start or adoption. Closes the control, because later commands are rare and open it again. */
+/* Ends a start or an adoption. Closes the control, because it is rarely needed later. */
 static void ublk_started(struct ublk *ublk, struct frontend **ret_frontend)
 {
 	ublk_control_close(ublk->control);
@@ -348,7 +346,7 @@ static int ublk_start(const struct frontend_config *config, struct disk *disk, s
 
 /* --- Adopt ----------------------------------------------------------------------------------------------- */
 
-/* Returns true if the process lives. A killed process exists until its parent has reaped it. */
+/* Returns true if the process lives. A zombie does not, although it still exists. */
 static bool process_lives(int pid)
 {
 	char path[32], text[256];
@@ -360,7 +358,7 @@ static bool process_lives(int pid)
 	return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
 }
 
-/* Waits until the device waits for a server. Returns 0, -EBUSY if it has one, or another -errno. */
+/* Waits until the device has no server. Returns 0, -EBUSY if it still has one, or another -errno. */
 static int device_wait_quiesced(struct ublk_control *control, uint32_t number, struct ublk_info *ret_info)
 {
 	uint64_t begin = clock_now();
@@ -370,7 +368,7 @@ static int device_wait_quiesced(struct ublk_control *control, uint32_t number, s
 		status = ublk_control_info(control, number, ret_info);
 		if (status < 0 || ret_info->state != UBLK_LIVE)
 			return status;
-		/* If the server's process is gone, the kernel must notice that. If it lives, it may be about to end. */
+		/* A living server may be about to end. If it has ended, the kernel needs time to notice that. */
 		bool served =
 		    ret_info->server_pid > 0 && ret_info->server_pid != getpid() && process_lives(ret_info->server_pid);
 		if (clock_now() - begin > (served ? SERVED_NS : QUIESCE_NS))
@@ -418,7 +416,7 @@ static int device_find(struct ublk *ublk, uint32_t number)
 	return 0;
 }
 
-/* Returns 0, or -ENOTRECOVERABLE if an adoption would crash the kernel. */
+/* Returns 0, or -ENOTRECOVERABLE if an adoption would crash the kernel (see above). */
 static int device_check(struct ublk *ublk, const char *folder)
 {
 	if (ublk->info.queues == 1 || !folder || ublk_control_features(ublk->control) & UBLK_PER_IO_DAEMON)
@@ -434,7 +432,7 @@ static int device_check(struct ublk *ublk, const char *folder)
 	return -ENOTRECOVERABLE;
 }
 
-/* Starts the recovery. The kernel releases the old server's rings some time after its process. */
+/* Begins the recovery. EBUSY: the kernel releases the old server's rings some time after its process. */
 static int recovery_start(struct ublk *ublk)
 {
 	uint64_t deadline = clock_now() + QUIESCE_NS;
@@ -443,7 +441,7 @@ static int recovery_start(struct ublk *ublk)
 	while ((status = ublk_control_start_recovery(ublk->control, ublk->info.number)) == -EBUSY &&
 	       clock_now() < deadline)
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-	/* A process that died before it fetched a tag has already started the recovery (Linux 6.11 and later). */
+	/* From Linux 6.11 on: the last server began the recovery, and died before it fetched a tag. */
 	if (status == -EINVAL)
 		status = 0;
 	return status < 0 ? ublk_fail(ublk, "the kernel does not hand its ublk device over", status) : 0;
@@ -489,7 +487,7 @@ static int ublk_probe(char ret_why[256])
 
 	if (status < 0)
 		return status;
-	/* If the kernel does not tell its features, device_add() finds out if it lacks one. */
+	/* A kernel that does not report its features is tested by device_add(). */
 	if (!ublk_control_is_legacy(control) && !(ublk_control_features(control) & UBLK_USER_RECOVERY_REISSUE)) {
 		snprintf(ret_why, UBLK_WHY_MAX, "this kernel's ublk has no USER_RECOVERY_REISSUE; Linux 6.1 has");
 		status = -EOPNOTSUPP;

@@ -1,15 +1,16 @@
 /*
  * ublk_abi: the interface between the kernel's ublk driver and its servers, as far as farpage uses it.
  *
- * Source: Linux 6.12 Documentation/block/ublk.rst and include/uapi/linux/ublk_cmd.h. Debian 12 has the header of 6.1,
- * without the ioctl-encoded commands and GET_FEATURES. So this file has its own definitions, under names that do not
- * clash with that header.
+ * Source: Linux 6.12, Documentation/block/ublk.rst and include/uapi/linux/ublk_cmd.h. Debian 12's header (Linux 6.1)
+ * lacks the ioctl-encoded commands and GET_FEATURES. So this file has definitions of its own, with names that do not
+ * clash.
  *
- * Two devices. Commands about devices go to /dev/ublk-control. They are io_uring commands in 128-byte entries with a
- * `struct ublk_command`. Requests of device N go through /dev/ublkcN. Each queue's descriptors, one per tag, are mapped
- * from it read-only. A FETCH or COMMIT_AND_FETCH command of a tag (a `struct ublk_io_command` in a 64-byte entry)
- * completes when the tag's descriptor holds a request. The kernel copies data between the request and the address in
- * the command: for writes before the command completes, for reads in COMMIT_AND_FETCH.
+ * Commands about devices are io_uring commands on /dev/ublk-control: 128-byte entries with a `struct ublk_command`.
+ *
+ * Requests of device N are exchanged on /dev/ublkcN. Its mapping, read-only, has each queue's descriptors, one per
+ * tag. A FETCH or COMMIT_AND_FETCH command for a tag (a `struct ublk_io_command` in a 64-byte entry) completes when
+ * the tag's descriptor has a request. The kernel copies the data between the request and the address that the
+ * command gives: for a write before the command completes, for a read in COMMIT_AND_FETCH.
  */
 #ifndef BLOCKDEV_UBLK_ABI_H
 #define BLOCKDEV_UBLK_ABI_H
@@ -31,41 +32,41 @@ enum ublk_operation {
 	UBLK_GET_PARAMETERS = 0x09,
 	UBLK_START_RECOVERY = 0x10,
 	UBLK_END_RECOVERY = 0x11,
-	UBLK_GET_FEATURES = 0x13, /* since 6.5, only encoded */
+	UBLK_GET_FEATURES = 0x13, /* since 6.5; always encoded */
 };
 
 /* Commands about a tag. */
 enum ublk_io_operation { UBLK_FETCH = 0x20, UBLK_COMMIT_AND_FETCH = 0x21 };
 
-/* The encoding of commands since Linux 6.4. Kernels built without BLKDEV_UBLK_LEGACY_OPCODES accept no other. */
+/* The encoding since Linux 6.4. Kernels without BLKDEV_UBLK_LEGACY_OPCODES accept only encoded commands. */
 #define UBLK_ENCODED_READ(operation) _IOR('u', operation, struct ublk_command)
 #define UBLK_ENCODED_BOTH(operation) _IOWR('u', operation, struct ublk_command)
 #define UBLK_ENCODED_IO(operation) _IOWR('u', operation, struct ublk_io_command)
 
 #define UBLK_NO_QUEUE UINT16_MAX
-#define UBLK_ANY_NUMBER UINT32_MAX /* ADD: the driver chooses */
+#define UBLK_ANY_NUMBER UINT32_MAX /* for ADD: the driver chooses the number */
 
 /* The contents of sqe->cmd in a command about devices. */
 struct ublk_command {
-	uint32_t number;  /* the device's number */
-	uint16_t queue;   /* UBLK_NO_QUEUE */
+	uint32_t number;
+	uint16_t queue;   /* always UBLK_NO_QUEUE */
 	uint16_t length;  /* length of the data at `address` */
 	uint64_t address; /* data to or from the kernel, depending on the operation */
-	uint64_t data;    /* START, END_RECOVERY: the server's process id */
+	uint64_t data;    /* for START and END_RECOVERY: the server's process id */
 	uint16_t path_length, padding;
 	uint32_t reserved;
 };
 static_assert(sizeof(struct ublk_command) == 32, "as the kernel has it");
 
 /* Features of the driver and flags of a device. */
-#define UBLK_USER_RECOVERY (1ull << 3)         /* the device waits for another server when its own ends */
-#define UBLK_USER_RECOVERY_REISSUE (1ull << 4) /* the device then repeats the requests that were not answered */
-#define UBLK_PER_IO_DAEMON (1ull << 13)        /* Linux 6.16 */
+#define UBLK_USER_RECOVERY (1ull << 3)         /* the device survives its server */
+#define UBLK_USER_RECOVERY_REISSUE (1ull << 4) /* and then repeats unanswered requests */
+#define UBLK_PER_IO_DAEMON (1ull << 13)        /* of Linux 6.16 */
 
 enum ublk_state { UBLK_DEAD, UBLK_LIVE, UBLK_QUIESCED };
 
 struct ublk_info {
-	uint16_t queues, depth; /* ADD: the driver lowers values that are too high */
+	uint16_t queues, depth; /* ADD lowers values that are too high */
 	uint16_t state;         /* enum ublk_state */
 	uint16_t padding0;
 	uint32_t request_bytes; /* longest request */
@@ -73,7 +74,7 @@ struct ublk_info {
 	int32_t server_pid;
 	uint32_t padding1;
 	uint64_t flags;
-	uint64_t server_flags; /* private to the server; the driver keeps them */
+	uint64_t server_flags; /* for the server's own use */
 	uint32_t owner_uid, owner_gid;
 	uint64_t reserved[2];
 };
@@ -83,7 +84,7 @@ static_assert(sizeof(struct ublk_info) == 64, "as the kernel has it");
 #define UBLK_PARAMETERS_DISCARD (1u << 1)
 
 struct ublk_parameters {
-	uint32_t length; /* length of this struct, which differs between kernels */
+	uint32_t length; /* of this struct, which differs between kernels */
 	uint32_t types;  /* which parts are set */
 	struct {
 		uint32_t attributes; /* 0: writable, not rotational, no volatile cache */
@@ -98,7 +99,7 @@ struct ublk_parameters {
 		uint16_t max_segments; /* 1 */
 		uint16_t reserved;
 	} discard;
-	uint32_t unused; /* the first of the fields that later kernels append; `types` says that it is not set */
+	uint32_t unused; /* later kernels append fields here, which `types` does not announce */
 };
 static_assert(sizeof(struct ublk_parameters) == 64, "as the kernel has it");
 
@@ -128,7 +129,7 @@ static_assert(UBLK_DESCRIPTORS_STRIDE % 4096 == 0, "whole pages");
 struct ublk_io_command {
 	uint16_t queue, tag;
 	int32_t result;   /* COMMIT_AND_FETCH: number of bytes, 0, or -errno */
-	uint64_t address; /* the memory for the data of this request and of the next */
+	uint64_t address; /* memory for the data of this request and the next */
 };
 static_assert(sizeof(struct ublk_io_command) == 16, "as the kernel has it");
 

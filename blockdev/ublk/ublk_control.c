@@ -1,4 +1,3 @@
-/* ublk_control: see ublk_control.h. */
 #include "blockdev/ublk/ublk_control.h"
 
 #include "blockdev/devices.h"
@@ -13,14 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The timeout of commands that only ask for or set something. */
+/* Timeout of most commands. */
 #define QUICK_MS 5000
-/* The timeout of START, which reads from the device, and of STOP, which waits for the store's requests while donors may
-   be away. */
+/* Timeout of START, which reads from the device, and of STOP and DELETE, which wait for requests or users. */
 #define SLOW_MS 30000
 #define ENTRIES 4
 
-/* The data of a command, to or from the kernel. */
 union memory {
 	struct ublk_info info;
 	struct ublk_parameters parameters;
@@ -35,7 +32,8 @@ struct ublk_control {
 	union memory *memory;
 };
 
-/* Returns the encoding of an operation. GET operations are encoded as reads, all others as both directions. */
+/* Returns the operation as the kernel expects it: GET operations are encoded as reads, all others as transfers in
+   both directions. */
 static uint32_t control_encode(const struct ublk_control *control, enum ublk_operation operation)
 {
 	if (control->legacy)
@@ -50,10 +48,8 @@ static uint32_t control_encode(const struct ublk_control *control, enum ublk_ope
 	}
 }
 
-/*
- * Replaces the ring and its memory. Closing the ring cancels a command that does not answer, if possible. The old
- * memory is abandoned, because the command may still write to it.
- */
+/* Replaces the ring after a timeout. Closing the old ring cancels the command, if that is possible. The old memory
+   is abandoned, because the command may still write to it. */
 static void control_renew(struct ublk_control *control)
 {
 	union memory *memory = calloc(1, sizeof *memory);
@@ -66,7 +62,7 @@ static void control_renew(struct ublk_control *control)
 	control->memory = memory;
 }
 
-/* Performs a command with @length bytes of control->memory. */
+/* Performs a command with @length bytes of control->memory. Returns the command's result, or -ETIMEDOUT. */
 static int control_command(struct ublk_control *control, enum ublk_operation operation, uint32_t number, size_t length,
 			   uint64_t data, unsigned deadline_ms)
 {

@@ -1,4 +1,3 @@
-/* ublk_device: see ublk_device.h. */
 #include "blockdev/ublk/ublk_device.h"
 
 #include "blockdev/host/use.h"
@@ -17,10 +16,10 @@
 #define PATH_SIZE 96
 #define APPEAR_NS 5000000000ull
 #define LOOK_NS 1000000
-/* Within this time, a process that only looks at a disk has closed it. */
+/* A program that only looks at a disk, such as udev, closes it within this time. */
 #define LINGER_NS 1000000000ull
-#define OPENER_LOOK_NS 20000000 /* each look reads all of /proc */
-/* The kernel's timers round this up to whole seconds. */
+#define OPENER_LOOK_NS 20000000 /* not shorter, because each look reads all of /proc */
+/* The kernel's timers round it up to whole seconds anyway. */
 #define SERVER_LOOK_MS 1000u
 
 void ublk_device_path(uint32_t number, char *ret_path, size_t size)
@@ -28,7 +27,7 @@ void ublk_device_path(uint32_t number, char *ret_path, size_t size)
 	snprintf(ret_path, size, "/dev/ublkb%u", number);
 }
 
-/* Opens a device file that may appear soon. */
+/* Opens a device file, or waits until it appears. */
 static int appearing_open(const char *path, int flags, int *ret_fd)
 {
 	uint64_t deadline = clock_now() + APPEAR_NS;
@@ -57,7 +56,7 @@ int ublk_device_wait(uint32_t number)
 	int fd = -1, status;
 
 	ublk_device_path(number, path, sizeof path);
-	/* Uses O_PATH, because a real open would prevent others from holding the disk. */
+	/* O_PATH, because another kind of open would prevent others from opening the disk exclusively. */
 	status = appearing_open(path, O_PATH, &fd);
 	if (status < 0)
 		return status == -ENOENT ? -ETIMEDOUT : status;
@@ -65,7 +64,7 @@ int ublk_device_wait(uint32_t number)
 	return 0;
 }
 
-/* Waits until no process has the disk open. Returns -EBUSY if one keeps it open. */
+/* Waits until no process has the disk open. Returns -EBUSY if one has it open for too long. */
 static int openers_wait(const char *path)
 {
 	uint64_t deadline = clock_now() + LINGER_NS;
@@ -89,9 +88,10 @@ int ublk_device_hold(uint32_t number, int *ret_fd)
 	if (fd < 0)
 		return errno == ENXIO || errno == ENODEV ? -ENOENT : -errno;
 	/*
-	 * The kernel would remove the disk under a process that only reads it, and then wait until that process closes
-	 * it. So we wait for such a process first. An example is udev, which looks at a disk that was just written or
-	 * swapped off, and closes it a moment later. Nobody can mount the disk meanwhile, because it is held.
+	 * Other processes may have the disk open without O_EXCL. An example is udev, which looks at a disk that was
+	 * just written or swapped off. The kernel would remove the disk while they have it open, and then wait for
+	 * them. So openers_wait() waits for them first. Nobody can mount the disk in that time, because it is open
+	 * exclusively.
 	 */
 	if (openers_wait(path) < 0) {
 		close(fd);

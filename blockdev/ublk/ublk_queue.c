@@ -1,4 +1,3 @@
-/* ublk_queue: see ublk_queue.h. */
 #include "blockdev/ublk/ublk_queue.h"
 
 #include "blockdev/ublk/ublk_request.h"
@@ -24,12 +23,12 @@
 #define STACK_BYTES (256u << 10)
 #define STACK_TOUCHED (96u << 10)
 #define PAGE 4096u
-/* Completions other than those of tags: the disk's two descriptors, the request to end, and the tick. */
+/* Sources of completions other than tags: the disk's two descriptors, ublk_queue_end(), and the tick. */
 enum { SOURCE_STORE, SOURCE_LOCKS, SOURCE_END, SOURCE_TICK, SOURCES };
 #define SOURCE_DATA(source) (UINT64_MAX - (source))
-/* Length of a tick. A queue without requests begins to listen to its store within two ticks. */
+/* A queue without requests arms its disk within two ticks. */
 static struct __kernel_timespec tick = {.tv_nsec = 100000000};
-/* Polls between two looks at the clock. */
+/* number of polls between two looks at the clock */
 #define POLLS_A_LOOK 4
 
 enum phase { PHASE_PREPARING, PHASE_PREPARED, PHASE_FETCHING, PHASE_SERVING, PHASE_ENDED };
@@ -42,23 +41,23 @@ struct ublk_queue {
 	size_t descriptors_bytes;
 	struct disk_request *requests; /* by tag */
 	struct disk_request **done;
-	unsigned fetched;       /* tags that the kernel has not ended */
-	int sources[SOURCES];   /* descriptors; SOURCE_TICK has none */
-	bool polled[SOURCES];   /* true if the ring polls that descriptor */
-	uint32_t fetch, commit; /* operations, encoded */
+	unsigned fetched;       /* number of tags that the kernel has not ended */
+	int sources[SOURCES];   /* their descriptors; the tick has none */
+	bool polled[SOURCES];   /* the ring waits for it */
+	uint32_t fetch, commit; /* the two operations, encoded */
 	struct spin spin;
 	bool complained;
-	bool used;                 /* there were requests since the last tick */
-	bool ticked;               /* a tick came in this round */
+	bool used;                 /* there was a request since the last tick */
+	bool ticked;               /* there was a tick in this round */
 	bool told;                 /* the disk may have work */
-	bool armed;                /* the disk is armed while there are no requests */
-	uint64_t unanswered_since; /* start of the polling that ended without an answer, or 0 */
+	bool armed;                /* a tick has armed the disk */
+	uint64_t unanswered_since; /* start of the polling that ended without an answer before the thread slept, or 0 */
 
 	pthread_t thread;
 	char name[16];
 	int fd;
 	atomic_bool end;
-	/* The phase of the thread. The front end's thread waits for changes of it. */
+	/* Progress of the thread, which the front end's thread waits for. */
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
 	enum phase phase;
@@ -74,7 +73,7 @@ static void queue_move(struct ublk_queue *queue, enum phase phase, int status)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-/* Waits until the queue has left @phase. Returns the new phase. */
+/* Waits until the phase is not @phase any more. Returns the new phase. */
 static enum phase queue_wait_past(struct ublk_queue *queue, enum phase phase)
 {
 	enum phase now;
@@ -98,7 +97,7 @@ static void tag_command(struct ublk_queue *queue, unsigned tag, uint32_t operati
 					  .address = (uintptr_t)queue->config.data +
 						     (uint64_t)tag * queue->config.request_bytes};
 
-	/* The ring has an entry for each tag, and a tag has one command at a time. */
+	/* An entry is always free: the ring has one per tag, and a tag has one command at a time. */
 	io_uring_prep_rw(IORING_OP_URING_CMD, submission, 0, NULL, 0, 0);
 	submission->flags = IOSQE_FIXED_FILE;
 	submission->cmd_op = operation;
@@ -159,10 +158,8 @@ static void request_take(struct ublk_queue *queue, unsigned tag)
 	disk_submit(queue->disk, request);
 }
 
-/*
- * Counts a tag that the kernel has ended because the device was stopped. Any other result is an error, after which the
- * kernel does not answer for this tag any more.
- */
+/* Counts a tag that the kernel has ended. ENODEV: the device was stopped. Any other result is an error; the kernel
+   then sends no more requests for this tag. */
 static void tag_ended(struct ublk_queue *queue, unsigned tag, int result)
 {
 	queue->fetched--;
@@ -172,7 +169,7 @@ static void tag_ended(struct ublk_queue *queue, unsigned tag, int result)
 	queue->complained |= result != -ENODEV;
 }
 
-/* Takes completions from the ring. Requests go to the disk. */
+/* Takes completions from the ring, and submits new requests to the disk. */
 static void ring_take(struct ublk_queue *queue)
 {
 	bool ending = atomic_load_explicit(&queue->end, memory_order_relaxed);
@@ -192,7 +189,7 @@ static void ring_take(struct ublk_queue *queue)
 	io_uring_cq_advance(&queue->ring, count);
 }
 
-/* Takes finished requests from the disk, and puts their answers into the ring. The caller submits these. */
+/* Takes finished requests from the disk, and queues their answers in the ring. */
 static unsigned disk_take(struct ublk_queue *queue)
 {
 	unsigned count = disk_poll(queue->disk, queue->done, queue->config.depth);
@@ -203,7 +200,7 @@ static unsigned disk_take(struct ublk_queue *queue)
 	return count;
 }
 
-/* Returns true if the ring has completions. Makes no system call if there are none. */
+/* Returns true if the ring has completions. Makes no system call if it has none. */
 static bool ring_has_work(struct ublk_queue *queue)
 {
 	if (IO_URING_READ_ONCE(*queue->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
@@ -213,7 +210,8 @@ static bool ring_has_work(struct ublk_queue *queue)
 
 /* --- Waiting --------------------------------------------------------------------------------------------- */
 
-/* Learns from an answer. If the thread slept before it came, longer polling might have paid. */
+/* Reports to spin.h how long an answer took that arrived after the polling had ended. Longer polling may pay next
+   time. */
 static void queue_answered(struct ublk_queue *queue)
 {
 	if (queue->unanswered_since)
@@ -221,10 +219,8 @@ static void queue_answered(struct ublk_queue *queue)
 	queue->unanswered_since = 0;
 }
 
-/*
- * Polls while requests are in progress and the ring has nothing to submit. Returns true if there is work, or false to
- * sleep.
- */
+/* Polls while requests are in progress. Returns true if there is work, or false if the thread shall sleep. The ring
+   has nothing to submit. */
 static bool queue_spin(struct ublk_queue *queue)
 {
 	bool last = false;
@@ -244,7 +240,8 @@ static bool queue_spin(struct ublk_queue *queue)
 			break;
 		if (polls % POLLS_A_LOOK)
 			continue;
-		/* The requesting program or a donor may need this CPU. After it has run, an answer is likely. */
+		/* The requesting program or a donor may need this processor. Once it has run, an answer is
+		   likely. */
 		sched_yield();
 		last = clock_now() - begin > queue->spin.ns;
 	}
@@ -253,7 +250,7 @@ static bool queue_spin(struct ublk_queue *queue)
 	return false;
 }
 
-/* Submits the ring's entries and sleeps until a completion comes. */
+/* Submits the ring's entries, and sleeps until there is a completion. */
 static int queue_wait(struct ublk_queue *queue)
 {
 	int status;
@@ -271,7 +268,8 @@ static int queue_wait(struct ublk_queue *queue)
 	return io_uring_submit_and_wait(&queue->ring, 1);
 }
 
-/* Handles a tick. If there were no requests since the last tick, arms the disk for news of the store's donors. */
+/* Handles a tick. If there was no request since the last tick, arms the disk, so that the store learns of its
+   donors. */
 static void queue_tick(struct ublk_queue *queue)
 {
 	if (!queue->used && disk_queue_busy(queue->disk) == 0) {
@@ -307,7 +305,7 @@ static int queue_loop(struct ublk_queue *queue)
 
 /* --- The thread ------------------------------------------------------------------------------------------ */
 
-/* Touches the stack, so that it does not fault later. */
+/* Touches the stack, so that serving causes no page faults. */
 static __attribute__((noinline)) void stack_touch(void)
 {
 	volatile char room[STACK_TOUCHED];
@@ -329,7 +327,7 @@ static int ring_open(struct ublk_queue *queue)
 		queue->ring.ring_fd = -1;
 		return status;
 	}
-	io_uring_register_ring_fd(&queue->ring); /* saves a lookup per call; optional */
+	io_uring_register_ring_fd(&queue->ring); /* optional; saves the kernel a lookup per call */
 	return 0;
 }
 
@@ -355,7 +353,7 @@ static int queue_prepare(struct ublk_queue *queue)
 	return 0;
 }
 
-/* Maps the descriptors and fetches all tags, with nothing in between; see ublk_queue.h. */
+/* Maps the descriptors and fetches all tags. Nothing may come in between; see ublk_queue.h. */
 static int queue_fetch(struct ublk_queue *queue)
 {
 	const struct ublk_queue_config *config = &queue->config;
@@ -383,7 +381,7 @@ refused:
 /* Closes everything except the ring; see ublk_queue.h. */
 static void queue_close(struct ublk_queue *queue)
 {
-	io_uring_unregister_ring_fd(&queue->ring); /* this thread's registration; fails if there is none */
+	io_uring_unregister_ring_fd(&queue->ring); /* for this thread only; the error is harmless if there is none */
 	disk_queue_close(queue->disk);
 	if (queue->descriptors)
 		munmap((void *)(uintptr_t)queue->descriptors, queue->descriptors_bytes);
@@ -419,7 +417,6 @@ static void *queue_run(void *argument)
 
 /* --- The front end's side -------------------------------------------------------------------------------- */
 
-/* Frees a queue whose thread has ended. */
 static void queue_free(struct ublk_queue *queue)
 {
 	if (queue->ring.ring_fd >= 0)

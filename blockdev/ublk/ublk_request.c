@@ -1,4 +1,3 @@
-/* ublk_request: see ublk_request.h. */
 #include "blockdev/ublk/ublk_request.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * ublk_request: converts the kernel's description of a request to the disk's, and the disk's result to the kernel's.
  *
- * Threads. Any thread may call it. There is no state.
+ * Threads. Any thread may call these functions. They have no state.
  */
 #ifndef BLOCKDEV_UBLK_REQUEST_H
 #define BLOCKDEV_UBLK_REQUEST_H
@@ -9,13 +9,11 @@
 #include "blockdev/disk.h"
 #include "blockdev/ublk/ublk_abi.h"
 
-/*
- * Sets only op, offset and length. @data_bytes is the room for data of the request's tag. Returns 0, -EOPNOTSUPP for an
- * operation that the device does not offer, or -EINVAL if the request has more data than @data_bytes.
- */
+/* Sets op, offset and length. @data_bytes is the size of the tag's data memory. Returns 0, -EOPNOTSUPP for an
+   operation that the device does not offer, or -EINVAL if the request has more data than that. */
 int ublk_request_read(const volatile struct ublk_descriptor *descriptor, uint32_t data_bytes,
 		      struct disk_request *ret_request);
-/* Returns the result of a finished request for COMMIT_AND_FETCH. */
+/* Returns the result of a finished request, for COMMIT_AND_FETCH. */
 int32_t ublk_request_result(const struct disk_request *request);
 
 #endif

@@ -1,19 +1,21 @@
 /*
- * child: lets a forked child outlive its parent, and with it the pager that has the far pages of the fork.
+ * child: handles forked children that outlive their parent and its pager.
  *
- * When the pager ends, the kernel would drop the child's userfaultfd, and the child's far pages would read as zeroes.
- * So each child keeps a reference to its own userfaultfd, which the pager sends during the fork
- * (pager_fork_announce()). A near thread of the child waits for the end of the pager's process. From then on a thread
- * that touches a far page would wait for ever. The near thread logs the first such touch and ends the process. A child
- * that touches no far page lives on.
+ * When the pager's process ends, the kernel would close the child's userfaultfd, and the child's far pages would
+ * read as zeroes. So each child holds its userfaultfd open, too. The pager sends it during the fork
+ * (pager_fork_announce()).
  *
- * A child does not announce its own children to the pager. They are ended as soon as the pager is gone.
+ * A thread of the child, the watcher, waits for the end of the pager's process. After that, a thread that touches a
+ * far page waits for an answer that nobody will give. The watcher then logs a line and ends the process. A child
+ * that touches no far page continues.
  *
- * Without CAP_SYS_PTRACE forks are not followed, and a child has no memory of the window (farpage.c). It can execute
- * another program. If it touches the window, SIGSEGV stops it, and a handler logs this first.
+ * A child's own children are not announced to the pager, so they have no userfaultfd. Their watcher ends them when
+ * the pager's process ends.
  *
- * Threads: the handlers run in the forking thread, under preload.lock in the parent. The watcher is a thread of the
- * child.
+ * Without CAP_SYS_PTRACE the kernel does not report forks. A child then does not have the window at all (farpage.c),
+ * but it can call exec. If it touches the window, it gets SIGSEGV, and a handler logs the reason first.
+ *
+ * Threads: child_prepare() and its like run in the forking thread, in the parent under preload.lock.
  */
 #include "common/log.h"
 #include "pager/preload/latch.h"
@@ -31,11 +33,11 @@
 
 #define WATCHER_STACK (64u << 10)
 
-static int pager_process = -1; /* pidfd */
+static int pager_process = -1; /* the pager's process, a pidfd */
 static pid_t pager_pid;
-static int own_uffd = -1;         /* this process's own userfaultfd, if it is a child */
+static int own_uffd = -1;         /* this process's userfaultfd, if it is a child */
 static int sockets[2] = {-1, -1}; /* during a fork: the child's end, and the pager's end */
-static struct latch watching;     /* set by the watcher once it needs no lock any more */
+static struct latch watching;     /* set by the watcher when it needs no more locks */
 
 int child_open(void)
 {
@@ -46,7 +48,8 @@ int child_open(void)
 
 void child_prepare(void)
 {
-	/* Another process may live in this memory (CLONE_VM). The pager cannot use its descriptors. */
+	/* Not in a process made by CLONE_VM: it shares this memory but not the descriptors, so the pager could not
+	   use its socket. */
 	if (preload_mode() != PRELOAD_RUNNING || getpid() != pager_pid)
 		return;
 	preload_near++;
@@ -118,14 +121,15 @@ static void *watch(void *unused)
 		count_stopped();
 		stop("that one has ended");
 	}
-	/* A thread that waited for the pager faults again, and this descriptor reports the fault. */
+	/* Woken threads fault again. The kernel reports these faults on this descriptor, now to the watcher. */
 	ioctl(own_uffd, UFFDIO_WAKE, &all);
 	wait_for(own_uffd);
 	count_stopped();
 	stop("that one, which could have brought it, has ended");
 }
 
-/* Logs why the process is stopped. After the handler, the same fault comes again and has its default action. */
+/* Logs why the process is stopped. On return the access faults again, and SA_RESETHAND has restored the default
+   action. */
 static void tell_unfollowed(int number, siginfo_t *info, void *unused)
 {
 	(void)number, (void)unused;
@@ -177,8 +181,9 @@ void child_after_in_child(void)
 		stop("there is no room for the thread that watches over that");
 	}
 	pthread_attr_destroy(&attributes);
-	/* This thread may fork again at once. That fork holds the locks of process.c, and waits in the kernel until the
-	   pager has read of it. If the pager has ended, only the watcher ends this wait. */
+	/* If this thread forks again at once, that fork holds the locks of process.c until the pager has read its
+	   event. If the pager has ended, only the watcher can end the process, so this thread waits here until the
+	   watcher needs these locks no more. */
 	latch_await(&watching);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	preload_near--;

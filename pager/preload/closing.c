@@ -1,19 +1,15 @@
 /*
- * closing: close, close_range, closefrom, dup2 and dup3 for the program.
+ * closing: close, close_range, closefrom, dup2 and dup3 for the program. They hide farpage's own descriptors
+ * (descriptors.c) from it:
+ * - close() of one fails with EBADF.
+ * - Closing a range omits them.
+ * - dup2() and dup3() neither replace nor duplicate them.
  *
- * The functions work as always, except for farpage's own descriptors (descriptors.c), which do not exist for the
- * program:
- * - Closing one fails with EBADF.
- * - Closing a range goes around them.
- * - dup2 and dup3 neither replace nor copy them.
+ * In near threads, which run the code of farpage and its libraries, these functions close any descriptor. System
+ * calls that the program makes itself are not intercepted, such as syscall(SYS_close_range, ...).
  *
- * System calls that a program makes itself, such as syscall(SYS_close_range, ...), are not intercepted.
- *
- * In near threads, which run farpage and its libraries, the functions close any descriptor. A number closed there is no
- * longer noted.
- *
- * Any thread, also in signal handlers and before any constructor, because only the notes are needed. The function
- * close() calls glibc's by its other name, so it remains a cancellation point.
+ * Any thread may call these functions, also in a signal handler and before any constructor. close() calls glibc's
+ * __close(), so that it remains a cancellation point.
  */
 #include "pager/preload/preload.h"
 #include <errno.h>
@@ -60,8 +56,8 @@ static int kernel_close_range(unsigned first, unsigned last, int flags)
 PRELOAD_EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
 	uint64_t end = (uint64_t)last + 1;
-	/* Some calls go straight to the kernel: CLOEXEC, because farpage's descriptors are close-on-exec already; calls
-	   that the kernel refuses; and calls of near threads. */
+	/* These calls go to the kernel as they are: those of near threads, those that the kernel refuses, and
+	   CLOEXEC, because farpage's descriptors are close-on-exec anyway. */
 	if (flags & ~(int)CLOSE_RANGE_UNSHARE || first > last || preload_near)
 		return kernel_close_range(first, last, flags);
 	for (uint64_t at = first; at < end;) {
@@ -80,7 +76,7 @@ PRELOAD_EXPORT void closefrom(int first)
 	if (first < 0)
 		first = 0;
 	if (close_range((unsigned)first, UINT_MAX, 0) && !getrlimit(RLIMIT_NOFILE, &limit)) {
-		/* Linux before 5.9 lacks close_range(). The limit bounds the open numbers, unless the limit was
+		/* Linux before 5.9 has no close_range(). Open numbers are below the limit, unless the limit was
 		   lowered. */
 		rlim_t end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX;
 		for (rlim_t fd = (rlim_t)first; fd < end; fd++)

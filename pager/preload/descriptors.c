@@ -1,28 +1,29 @@
 /*
- * descriptors: farpage's descriptors are in the program's table. They get high numbers there, and are noted.
+ * descriptors: notes which descriptors are farpage's own, so that the program cannot close or replace them
+ * (closing.c).
  *
- * Theory of operation. A program may close descriptors that it did not open (close_range, a loop of close). It may also
- * put a file of its own on a number that is in use (dup2: `exec 3>file` of a shell). If that number were the pager's
- * userfaultfd, the kernel would drop it and far pages would read as zeroes. If it were an eventfd, the pager would
- * write into the program's file.
+ * Theory of operation. farpage's descriptors are in the program's table. A program may close descriptors that it did
+ * not open (close_range, a loop of close). It may also place a file at a number that is in use (dup2: `exec 3>file`
+ * of a shell). If that number were the window's userfaultfd, far pages would read as zeroes. If it were an eventfd,
+ * the pager would write into the program's file.
  *
- * So each descriptor that farpage's code makes moves to a number from FLOOR on, or from half of the limit if that is
- * less. The number is noted until farpage closes it. closing.c keeps the program off noted numbers.
+ * So each new descriptor of farpage is moved to a high number: from FLOOR on, or from half of the limit if that is
+ * less. The number is noted until farpage closes it.
  *
- * Exactly farpage's own descriptors are noted. The linker (--wrap, in meson.build) binds farpage's calls that make
- * descriptors to functions of this file. The program's calls do not come here, so its numbers are never noted. With
- * LTO, --wrap reaches calls of other libraries only, and the userfaultfds of children (uffd_read) are not noted. RDMA
- * devices are opened inside librdmacm. Their descriptors keep their numbers, which are noted when farpage first sees
+ * The linker (--wrap, in meson.build) replaces farpage's calls that make descriptors by the functions of this file.
+ * Calls of the program are not replaced, so only farpage's own descriptors are noted. There are two exceptions:
+ * - With LTO, --wrap does not reach calls inside farpage. So userfaultfds of children are not noted (uffd_read).
+ * - RDMA devices are opened inside librdmacm. Their descriptors stay at their numbers, and are noted when farpage
+ *   first uses the device.
+ *
+ * Between making and noting a descriptor some microseconds pass. A thread that closes unknown descriptors may close
+ * a new connection in that time. The connection is then made again.
+ *
+ * A forked child does not need its parent's descriptors and may close them. Only the two that child.c uses are noted
+ * in a child. A vfork child shares its parent's memory, so it cannot close noted descriptors either; its exec closes
  * them.
  *
- * A gap of microseconds remains between making a descriptor and noting it. A program that closes unknown descriptors in
- * one of several threads may hit a new connection in that gap. The connection is then made anew.
- *
- * A forked child needs none of its parent's descriptors, and may close them all. In the child they are not noted,
- * except the two that child.c keeps. A vfork child lives in its parent's memory and has a table of its own. Noted
- * numbers stay open there, too, and end with its exec, because all are close-on-exec.
- *
- * Any thread may call these functions. No lock is taken, and a signal handler may read the notes.
+ * Any thread may call these functions. They take no lock, so a signal handler may call them, too.
  */
 #include "pager/preload/preload.h"
 #include "pager/uffd.h"
@@ -44,7 +45,7 @@
 #include <unistd.h>
 
 #define FLOOR 512
-#define NUMBERS (1u << 16) /* higher numbers are not noted: no program gets there by chance */
+#define NUMBERS (1u << 16) /* higher numbers are not noted, because programs do not reach them by chance */
 #define WORD_BITS 64u
 
 static uint64_t noted[NUMBERS / WORD_BITS]; /* atomic */
@@ -88,12 +89,13 @@ void descriptor_forget(int fd)
 void descriptors_after_in_child(void)
 {
 	if (pager_process < 0)
-		return; /* there was no pager */
+		return; /* there was no pager, so no notes */
 	memset(noted, 0, sizeof noted);
 	note(pager_process);
 }
 
-/* --- What farpage makes ----------------------------------------------------------------------------------------- */
+/* --- Descriptors that farpage makes
+   -------------------------------------------------------------------------------- */
 
 long __real_syscall(long number, ...);
 int __real_close(int fd);
@@ -106,8 +108,8 @@ static int lowest_number(void)
 	return (int)(limit.rlim_cur / 2);
 }
 
-/* Moves @fd, which farpage has just made, to a high number, and notes it. Returns the number. Returns a negative @fd as
-   it is, or -1 with errno if @fd is closed already. */
+/* Moves @fd, which farpage has just made, to a high number and notes it. Returns the new number. Returns a negative
+   @fd unchanged. Returns -1 with errno if the program has closed @fd meanwhile. */
 static int descriptor_keep(int fd)
 {
 	int before = errno, lowest = lowest_number();
@@ -116,19 +118,19 @@ static int descriptor_keep(int fd)
 	if (fd < lowest) {
 		int high = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
 		if (high < 0 && errno == EBADF)
-			return -1; /* the program has just closed it */
+			return -1; /* the program has closed it */
 		if (high >= 0) {
 			__real_syscall(SYS_close, fd);
 			fd = high;
 		}
-		/* Without a free high number, the descriptor keeps its number. */
+		/* If no high number is free, the descriptor stays at its number. */
 	}
 	note(fd);
 	errno = before;
 	return fd;
 }
 
-/* Keeps a descriptor that a library has made. @fd is a field of the library's struct. */
+/* Does the same for a descriptor that a library has made. *@fd is a field of the library's struct. */
 static void keep_field(int *fd)
 {
 	int kept = *fd >= 0 && !descriptor_noted(*fd) ? descriptor_keep(*fd) : -1;
@@ -150,7 +152,7 @@ long __wrap_syscall(long number, ...)
 	va_list list;
 	va_start(list, number);
 	for (unsigned i = 0; i < 6; i++)
-		arguments[i] = va_arg(list, long); /* the kernel ignores those that the caller did not give */
+		arguments[i] = va_arg(list, long); /* the kernel ignores arguments that the call does not have */
 	va_end(list);
 	long result =
 	    __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
@@ -244,7 +246,8 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 	return got;
 }
 
-/* --- What libraries make for farpage ---------------------------------------------------------------------------- */
+/* --- Descriptors that libraries make for farpage
+   ------------------------------------------------------------------- */
 
 static void keep_ring(struct io_uring *ring)
 {
@@ -272,7 +275,7 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, s
 	return result;
 }
 
-/* liburing closes by a system call of its own. The libraries below call close(). */
+/* liburing does not call close() here, so __wrap_close() would not notice. */
 void __real_io_uring_queue_exit(struct io_uring *ring);
 void __wrap_io_uring_queue_exit(struct io_uring *ring);
 void __wrap_io_uring_queue_exit(struct io_uring *ring)
@@ -301,8 +304,8 @@ struct ibv_comp_channel *__wrap_ibv_create_comp_channel(struct ibv_context *cont
 	return channel;
 }
 
-/* The first call that farpage makes for a device (fabric/verbs/verbs_device.c). The library librdmacm shares the device with
-   a program that uses RDMA itself, so the descriptors keep their numbers. */
+/* Notes an RDMA device's descriptors, in the first call that farpage makes for the device (verbs_device.c). The
+   numbers stay, because librdmacm may share the device with the program. */
 int __real_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes);
 int __wrap_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes);
 int __wrap_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes)

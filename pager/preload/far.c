@@ -1,13 +1,14 @@
 /*
- * far: hands out, empties and takes back pages of the window, in any mode of the process.
+ * far: allocates, empties and frees pages of the window, in any mode of the process.
  *
- * While no pager runs, madvise(MADV_DONTNEED) empties pages. preload.lock is held, so that no pager starts meanwhile.
- * With a pager, farpage_advise() empties them. A forked child must not call its parent's pager, and pages that it has
- * emptied must not get back the contents of its snapshot. So a child maps fresh memory over the range, which takes the
- * range out of the child's userfaultfd registration. The new memory gets the old protections, which /proc tells. Free
- * pages of a child are in that registration, too. They are mapped afresh when they are handed out.
+ * Emptying depends on the mode. While no pager runs, madvise(MADV_DONTNEED) empties pages. preload.lock is held, so
+ * that no pager starts meanwhile. With a pager, farpage_advise() does it.
  *
- * Any thread.
+ * A forked child has no pager of its own, and its parent's would place the pages of its snapshot again. So the child
+ * maps new memory over the range, with the same protections. This ends the range's registration with the parent's
+ * pager. Free pages are registered in a child, too, so it maps new memory whenever it allocates some.
+ *
+ * Any thread may call these functions.
  */
 #include "pager/preload/preload.h"
 #include "pager/vma.h"
@@ -17,10 +18,10 @@
 
 #define GIVEN_UP_MAX 256
 
-/* The places where the program has mapped files or shared memory over the window. Their number only grows. */
+/* Ranges where the program has mapped files or shared memory over the window. Ranges are never removed. */
 static struct {
 	pthread_mutex_t lock;
-	unsigned count; /* atomic for a first look without the lock */
+	unsigned count; /* atomic, for a look without the lock */
 	struct {
 		char *start, *end;
 	} ranges[GIVEN_UP_MAX];
@@ -75,7 +76,7 @@ int far_protection(const char *start, size_t length, size_t *ret_length)
 	return protection;
 }
 
-/* Maps fresh memory over the range, with the protections of the memory that it replaces. */
+/* Maps new memory over the range, with the protections of the memory that it replaces. */
 static int lay_alike(char *start, size_t length)
 {
 	int error = 0;
@@ -119,7 +120,7 @@ int far_allocate_at(void *address, size_t length)
 	return error;
 }
 
-/* Lets the kernel empty the pages. If a pager has started meanwhile, does nothing and returns false. */
+/* Empties the pages by madvise(2). If a pager runs by now, does nothing and returns false. */
 static bool discard_before_pager(char *start, size_t length, int *ret_error)
 {
 	bool ours = false;
@@ -195,7 +196,7 @@ void far_free(char *start, size_t length)
 		char *low, *high;
 		far_next_given_up(start, end, &low, &high);
 		if (low > start) {
-			if (preload_mode() == PRELOAD_CHILD) /* its protections no longer matter */
+			if (preload_mode() == PRELOAD_CHILD) /* free pages have no access anyway */
 				lay_fresh(start, (size_t)(low - start), PROT_NONE);
 			else
 				far_discard(start, (size_t)(low - start));

@@ -1,17 +1,19 @@
 /*
- * heap: the malloc family. Far threads allocate from libmimalloc, whose memory comes from the window (mapping.c). Near
- * threads allocate from farpage's own heap (near_heap.h). A process that is not configured uses the C library's heap. A
- * freed block returns to the heap of its address, whatever thread frees it.
+ * heap: the malloc family. Which heap serves a call depends on the thread:
+ * - A far thread (preload.h) allocates from libmimalloc, whose memory is in the window (mapping.c).
+ * - A near thread allocates from near_heap.h.
+ * - If the library is not configured, the C library's heap serves all threads.
  *
- * A program may bring its own malloc, in its executable or by LD_PRELOAD. Then the functions of this file serve only
- * farpage's own code. The linker (--wrap, in meson.build) binds the calls of that code to the last functions of this
- * file.
+ * Any thread can free any block, because the address shows the heap.
  *
- * A library of the program may bring a malloc, too, and come behind this library. It then allocates under other names,
- * and may free by name: libjemalloc's operator delete calls free(). So blocks in the window that are not mimalloc's go
- * to the next library that has the name.
+ * If the program has its own malloc, in its executable or by LD_PRELOAD, only farpage's own code uses this file. The
+ * linker (--wrap, in meson.build) binds that code's calls to the functions at the end.
  *
- * Where mimalloc and glibc accept different arguments, a program sees the behaviour of glibc:
+ * A library of the program may also have a malloc that is behind this one in the search order. Such a library
+ * allocates by functions of its own, but may call free(), as libjemalloc's operator delete does. So a block that is
+ * in the window, but not mimalloc's, goes to the next library's function.
+ *
+ * If mimalloc and glibc differ, the program sees glibc's behaviour:
  * - realloc(p, 0) frees.
  * - memalign rounds an odd alignment up.
  * - aligned_alloc takes any size.
@@ -37,13 +39,11 @@ static inline bool in_window(const void *block)
 	return window_contains(&preload.window, block);
 }
 
-/* Returns true if @block is mimalloc's. */
 static inline bool is_heap_block(const void *block)
 {
 	return in_window(block) && mapping_is_heap(block);
 }
 
-/* Returns true if the near heap serves this process, which must be configured. */
 static inline bool near_heap_serves(void)
 {
 	return preload.far_heap;
@@ -72,8 +72,7 @@ static void near_free(void *block)
 		__libc_free(block);
 }
 
-/* Called at the end of every allocation from the far heap. Sets errno after a failure, and starts the pager if that is
-   due. */
+/* Ends every allocation from libmimalloc. Sets errno if there was no memory, and starts the pager if that is due. */
 static inline void *far_block(void *block)
 {
 	if (__builtin_expect(!block, false))
@@ -96,7 +95,7 @@ PRELOAD_EXPORT void *calloc(size_t count, size_t size)
 	return far_block(mi_calloc(count, size));
 }
 
-/* Frees a block of a malloc that comes behind this library. */
+/* Frees a block of a library that is behind this one in the search order. */
 static void next_free(void *block)
 {
 	static void (*next)(void *);
@@ -123,7 +122,6 @@ PRELOAD_EXPORT void free(void *block)
 		near_free(block);
 }
 
-/* Resizes a block of the near heap. realloc(p, 0) frees. */
 static void *near_realloc(void *block, size_t size)
 {
 	if (size)
@@ -157,8 +155,8 @@ PRELOAD_EXPORT void *reallocarray(void *block, size_t count, size_t size)
 	return realloc(block, bytes);
 }
 
-/* libmimalloc 2.0.9 assumes that a block is aligned if its size is a multiple of the alignment. Up to 1 KiB that is not
-   always true. One byte more avoids that path. */
+/* libmimalloc 2.0.9 assumes that a block is aligned if its size is a multiple of the alignment. For blocks up to 1
+   KiB this is not always true. If it is false, one byte more avoids the assumption. */
 static void *mimalloc_aligned(size_t alignment, size_t size)
 {
 	void *block = mi_malloc_aligned(size, alignment);
@@ -237,7 +235,8 @@ PRELOAD_EXPORT size_t malloc_usable_size(void *block)
 	return is_heap_block(block) ? mi_usable_size(block) : near_usable_size(block);
 }
 
-/* --- What farpage itself calls, whatever malloc the program has --------------------------------------------------- */
+/* --- Calls of farpage's own code, whatever malloc the program has
+   -------------------------------------------------- */
 
 void *__wrap_malloc(size_t size);
 void *__wrap_malloc(size_t size)
@@ -291,7 +290,7 @@ char *__wrap_strdup(const char *text)
 
 bool heap_is_ours(void)
 {
-	/* If the program brings its own malloc, this first call sets it up: see process_begin(). */
+	/* If the program has its own malloc, its first call initialises it: see process_begin(). */
 	free(malloc(1));
 	return preload_has_name("malloc");
 }

@@ -1,17 +1,15 @@
 /*
- * keep: keeps memory local that the kernel itself uses when a thread ends. While a thread ends, the kernel
- * cannot wait for a page fault. If the page were far, the kernel would skip its work without an error. Threads that wait for a robust mutex would never learn that its owner has ended, and pthread_join()
- * would never return. So the pager keeps two kinds of pages:
- * - pages that hold robust mutexes
- * - pages that hold thread descriptors, at the top of stacks that the program provides
+ * keep: finds the memory that the kernel accesses when a thread ends, and keeps it local (pager/keep.h). That is:
+ * - pages with robust mutexes
+ * - pages with thread descriptors, at the top of stacks that the program provides
  *
- * Stacks that the C library makes are always local. A robust list that the program itself sets (set_robust_list) is not
- * kept.
+ * Stacks that the C library makes are always local. A robust list that the program itself sets (set_robust_list) is
+ * not kept.
  *
- * Theory of operation. Pages are noted while no pager runs, and handed to the pager when it has started. The table is
- * bounded. One log line reports pages beyond it, or beyond what the pager keeps.
+ * Theory of operation. While no pager runs, the pages are noted in a table. keep_noted() gives them to the pager
+ * when it starts. If the table is full, or the pager keeps no more, one log line says so.
  *
- * Any thread. preload.lock guards the table.
+ * Any thread may call these functions. preload.lock guards the table.
  */
 #include "common/format.h"
 #include "common/log.h"
@@ -31,7 +29,7 @@ static void tell(const char *why)
 {
 	static bool told;
 	int cancel_state;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* no caller may be cancelled here */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the callers are not cancellation points */
 	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		log_error("cannot keep all robust mutexes and threads' own stacks in local memory: %s; where an owner "
 			  "ends, waiters may not hear of it",
@@ -92,7 +90,7 @@ void keep_stack(const pthread_attr_t *attributes)
 	size_t size;
 	if (!attributes || pthread_attr_getstack(attributes, &stack, &size) || size < WINDOW_PAGE)
 		return;
-	/* glibc puts a thread's descriptor, of some 2,300 bytes, at the top of the stack. */
+	/* glibc places a thread's descriptor, of some 2,300 bytes, at the top of the stack. */
 	keep_memory((char *)((uintptr_t)stack + size - WINDOW_PAGE), WINDOW_PAGE);
 }
 

@@ -1,5 +1,5 @@
-/* kernel: makes the memory system calls. They return the same as the C library's functions, and set errno. Any
-   thread. */
+/* kernel: makes the system calls for memory directly, because this library replaces the C functions of these names.
+   Return values and errno are the same. Any thread. */
 #include "pager/preload/preload.h"
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /*
  * latch: a word that is set once, and threads that wait until it is set.
  *
- * It makes only the system call futex(2). So a near thread may use it, also in a fork handler.
+ * The only system call is futex(2). So near threads can use a latch, also in fork handlers.
  */
 #ifndef PAGER_PRELOAD_LATCH_H
 #define PAGER_PRELOAD_LATCH_H
@@ -23,20 +23,18 @@ static inline bool latch_is_set(const struct latch *latch)
 	return __atomic_load_n(&latch->set, __ATOMIC_ACQUIRE);
 }
 
-/* Sets the latch and wakes all threads that wait for it. */
 static inline void latch_set(struct latch *latch)
 {
 	__atomic_store_n(&latch->set, 1, __ATOMIC_RELEASE);
 	syscall(SYS_futex, &latch->set, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Waits once, for at most @timeout (NULL: no limit). The latch may still be unset afterwards. */
+/* Waits for a wake-up, for at most @timeout (NULL: no limit). May return before the latch is set. */
 static inline void latch_wait(struct latch *latch, const struct timespec *timeout)
 {
 	syscall(SYS_futex, &latch->set, FUTEX_WAIT_PRIVATE, 0, timeout, NULL, 0);
 }
 
-/* Returns when the latch is set. */
 static inline void latch_await(struct latch *latch)
 {
 	while (!latch_is_set(latch))

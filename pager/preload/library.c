@@ -1,18 +1,16 @@
 /*
- * library: opens libraries while the program runs.
+ * library: opens libraries while the program runs, without RTLD_DEEPBIND.
  *
- * RTLD_DEEPBIND binds a library's calls to the C library first, past farpage's functions. Such a library would free
- * blocks of one heap with the other. PHP opens its extensions in this way. So the flag is dropped, as the sanitizers
- * and other mallocs demand of programs.
+ * With that flag, a library's calls would reach the C library's malloc and free before farpage's. The library would
+ * then free blocks of one heap with the other. PHP opens its extensions with the flag, so it is removed here. Other
+ * malloc libraries and the sanitizers demand that programs do not use it.
  */
 #include "pager/preload/preload.h"
 #include <dlfcn.h>
 
-/*
- * dlopen(3) searches the directories that its caller names (DT_RUNPATH). dlopen(3) recognises the caller by its return
- * address. So this function must end in a jump to dlopen(3). Every optimising compiler makes a jump of such a call, and
- * the test preload_libraries checks this.
- */
+/* dlopen(3) searches the directories that its caller names (DT_RUNPATH), and finds the caller by the return address.
+   So this function must end in a jump, not in a call. Every optimising compiler does that; the test
+   preload_libraries checks it. */
 PRELOAD_EXPORT void *dlopen(const char *path, int flags)
 {
 	static void *(*open)(const char *, int);

@@ -1,19 +1,18 @@
 /*
- * mapping: mmap, munmap, mprotect, madvise and mlock for the program and its heap.
+ * mapping: mmap, munmap, mprotect, madvise and mlock, for the program and for its heap.
  *
- * Large private anonymous mappings are made in the window if they can be read and written, or are a reservation. A
- * reservation has no access, and the program opens it piece by piece, by mprotect or by MAP_FIXED. The kernel makes
- * every other mapping. A call for a range that lies partly in the window is applied to each part.
+ * A private anonymous mapping of at least 128 KiB is placed in the window if it is readable and writable, or if it
+ * is a reservation. A reservation has no access (PROT_NONE); the program later opens parts of it by mprotect or
+ * MAP_FIXED. The kernel makes all other mappings, such as shared memory and reservations of more than half of the
+ * window. If a range is only partly in the window, each part is handled by its own rule.
  *
- * The caller's address shows if the heap (libmimalloc) calls. All memory that the heap maps comes from the window. The
- * heap's commits are only counted, because pages of the window are writable from the start. A real commit would cost an
- * mprotect(2).
+ * All memory of the heap (libmimalloc) is placed in the window. A call comes from the heap if its return address is
+ * in the heap's code. When the heap commits memory by mprotect, that is only counted: pages of the window are
+ * writable from the start, so the system call would be wasted.
  *
- * Not followed: shared memory, and a reservation that would take more than half of the window.
- *
- * Any thread.
+ * Any thread may call these functions.
  */
-#undef _FILE_OFFSET_BITS /* it would make mmap another name for mmap64, and both are defined here */
+#undef _FILE_OFFSET_BITS /* with it, mmap would be another name for mmap64, and this file defines both */
 #include "pager/bitmap.h"
 #include "pager/preload/preload.h"
 #include <errno.h>
@@ -22,14 +21,14 @@
 #include <unistd.h>
 
 #define MAP_FAR_MIN (128u << 10)
-#define HEAP_SEGMENT ((size_t)32 << 20) /* libmimalloc needs segments that are aligned to their size */
+#define HEAP_SEGMENT ((size_t)32 << 20) /* libmimalloc aligns its segments to their size */
 #define HEAP_SEGMENT_MIN ((size_t)1 << 20)
 
-#define ADVICE_COLLAPSE 25 /* MADV_COLLAPSE, Linux 6.1; Debian 12's headers lack it */
+#define ADVICE_COLLAPSE 25 /* MADV_COLLAPSE, Linux 6.1, which Debian 12's headers lack */
 
 #define CALLER_IS_HEAP() preload_is_heap_code(__builtin_return_address(0))
 
-/* Returns true for the pager's own calls. Most of them are about the window, and all are meant for the kernel. */
+/* Returns true for calls of farpage's own code, which are for the kernel even if their range is in the window. */
 static bool is_for_kernel(bool for_heap)
 {
 	return preload_near && !for_heap;
@@ -43,7 +42,7 @@ static int fail(int error)
 
 /* --- The heap's pages --------------------------------------------------------------------------------------------- */
 
-/* One bit for each page of the window, set for pages that the heap has mapped. */
+/* One bit per page of the window, set if the heap has mapped the page. */
 static uint64_t *heap_pages;
 
 int mapping_prepare(void)
@@ -62,7 +61,6 @@ bool mapping_is_heap(const void *address)
 	return bitmap_has(heap_pages, window_page(&preload.window, address));
 }
 
-/* Notes that the heap has mapped or unmapped a range of the window. */
 static void note_heap(const char *start, size_t length, bool mapped)
 {
 	uint64_t pages = (length + WINDOW_PAGE - 1) / WINDOW_PAGE;
@@ -85,22 +83,24 @@ static bool is_ordinary_memory(int protection, int flags)
 /* --- Reservations ------------------------------------------------------------------------------------------------- */
 
 /*
- * A program that reserves at an address of its choice gets another address. Most take it, or try a few dozen more.
- * A program that insists on its choice (ZGC maps shared memory there) would try thousands. So after CHOICES_MAX tries,
- * the kernel makes such reservations. A reservation that the program hands back at once is known to be empty, so no
- * page need be looked at.
+ * If a program asks for a reservation at an address of its choice, the window gives it another address. Most
+ * programs accept that, or try a few dozen more addresses. ZGC, which later maps shared memory there, would try
+ * thousands. So after CHOICES_MAX such reservations, the kernel makes them where the program wants them.
+ *
+ * A program often returns a reservation at once. If is_unopened() knows that no page was used, the pages need not be
+ * emptied.
  */
 
 #define CHOICES_MAX 160u /* Go tries 128 */
 
-/* Reservations that did not get the address of their choice, since the program last opened one. Atomic. */
+/* Reservations that did not get the address of the program's choice, since the program last opened one. Atomic. */
 static unsigned denied;
 
-/* The last reservation of this thread. */
+/* The last reservation of the calling thread. */
 static __thread __attribute__((tls_model("initial-exec"))) struct {
 	char *start;
 	size_t length;
-	uint64_t uses; /* far_uses() at that time */
+	uint64_t uses; /* far_uses() when it was made */
 } reserved;
 
 static void note_opening(void)
@@ -115,16 +115,16 @@ static bool is_reservation(const void *choice, size_t length, int protection, in
 	       !(choice && __atomic_load_n(&denied, __ATOMIC_RELAXED) >= CHOICES_MAX);
 }
 
-/* Returns true if the range is this thread's last reservation, and no memory was handed out or opened since. Returns
-   false in a forked child, where the range may be registered with the parent's pager. */
+/* Returns true if the range is this thread's last reservation, and no memory was allocated or opened since. Returns
+   false in a forked child, because the range may be registered with the parent's pager. */
 static bool is_unopened(const char *start, size_t length)
 {
 	return reserved.start == start && reserved.length == length && preload_mode() != PRELOAD_CHILD &&
 	       reserved.uses == far_uses();
 }
 
-/* Makes a reservation in the window. Returns NULL if it cannot. The whole reservation counts as in use, because
-   mprotect does not tell how much of it will be used. */
+/* Makes a reservation in the window. Returns NULL if that is not possible. Counts all of it as used, because
+   mprotect() does not tell how much will be. */
 static void *map_reservation(const void *choice, size_t length)
 {
 	void *address;
@@ -144,8 +144,8 @@ static void *map_reservation(const void *choice, size_t length)
 	return address;
 }
 
-/* Counts memory that the heap uses. This library's malloc starts the pager when it returns (heap.c). A program that has
-   libmimalloc as its own malloc does not call that. */
+/* Counts memory that the heap uses. Usually malloc() starts the pager at its end (heap.c). If the program has
+   libmimalloc as its own malloc, malloc() is not this library's, so the pager is started here. */
 static void count_for_heap(int64_t bytes)
 {
 	preload_count(bytes);
@@ -153,7 +153,7 @@ static void count_for_heap(int64_t bytes)
 		preload_start_if_due();
 }
 
-/* Maps memory for the heap. Memory mapped without access is committed later, by mprotect. */
+/* Maps memory for the heap. Memory without access is counted later, when the heap commits it by mprotect(). */
 static void *map_for_heap(size_t length, int protection)
 {
 	void *address;
@@ -181,7 +181,7 @@ static void *map_far(size_t length)
 	return address;
 }
 
-/* Maps by MAP_FIXED_NOREPLACE over free pages of the window. Only private anonymous memory is possible there. */
+/* Maps by MAP_FIXED_NOREPLACE in the window. Only private anonymous memory is possible there. */
 static void *map_unoccupied(void *address, size_t length, int protection, int flags)
 {
 	int error = is_ordinary_memory(protection, flags) ? far_allocate_at(address, length) : -EEXIST;
@@ -194,8 +194,7 @@ static void *map_unoccupied(void *address, size_t length, int protection, int fl
 	return address;
 }
 
-/* Prepares MAP_FIXED over [@start, +@length) of the window, which is part of the program's range. Returns 0 or
-   -errno. */
+/* Prepares [@start, +@length) of the window, a part of the program's range, for MAP_FIXED. Returns 0 or -errno. */
 static int map_over(char *start, size_t length, int protection, int flags)
 {
 	const int memory = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -216,7 +215,7 @@ static void *map_fixed(void *address, size_t length, int protection, int flags, 
 	size_t covered;
 	const int memory = MAP_PRIVATE | MAP_ANONYMOUS;
 	far_clip(address, length, &start, &covered);
-	/* A mapping that the kernel would refuse must leave the old one alone. */
+	/* First, because an invalid call must not change the old mapping. */
 	if ((uintptr_t)address % WINDOW_PAGE || !(flags & (MAP_PRIVATE | MAP_SHARED))) {
 		errno = EINVAL;
 		return MAP_FAILED;
@@ -280,7 +279,7 @@ PRELOAD_EXPORT void *mmap64(void *address, size_t length, int protection, int fl
 
 /* --- Whole ranges ----------------------------------------------------------------------------------------------- */
 
-/* Applies @one to the parts of the range outside the window. Returns 0, or -1 with errno. */
+/* Applies @one to the parts of the range outside the window. */
 static int outside(char *address, size_t length, int (*one)(void *, size_t, int), int argument)
 {
 	char *start, *end = address + length;
@@ -347,11 +346,9 @@ PRELOAD_EXPORT int pkey_mprotect(void *address, size_t length, int protection, i
 	return window_protect_by_key(&preload.window, address, length, protection, key);
 }
 
-/*
- * Applies advice to pages of the window. Only advice that changes contents or brings them in is followed. With any
- * other advice, the kernel would change far memory in ways that only the pager may: hide it from children, drop it,
- * collapse it. Returns 0 or -errno.
- */
+/* Applies advice to pages of the window. Empties, fetches or evicts pages as advised. Ignores all other known
+   advice, because the kernel would change far memory in ways that only the pager may, for example hide it from
+   children. Returns 0 or -errno. */
 static int advise_far(char *start, size_t length, int advice)
 {
 	if (!window_allocated(&preload.window, start, length))
@@ -388,13 +385,13 @@ static int advise_far(char *start, size_t length, int advice)
 	case MADV_POPULATE_WRITE:
 		return 0;
 	default:
-		/* This advice is unknown, or cannot be followed (MADV_WIPEONFORK). */
+		/* unknown advice, or impossible here (MADV_WIPEONFORK) */
 		return -EINVAL;
 	}
 }
 
-/* Applies advice to a part of the window. The kernel gets it for places that the program has mapped over. Returns 0 or
-   -errno. */
+/* Applies advice to a part of the window. Where the program has mapped files or shared memory over it, the kernel
+   applies the advice. Returns 0 or -errno. */
 static int advise_window(char *start, size_t length, int advice)
 {
 	char *end = start + length;
@@ -436,7 +433,7 @@ PRELOAD_EXPORT int madvise(void *address, size_t length, int advice)
 PRELOAD_EXPORT int posix_madvise(void *address, size_t length, int advice)
 {
 	int before = errno;
-	/* POSIX_MADV_DONTNEED must not lose contents. It does nothing, like in glibc. */
+	/* POSIX_MADV_DONTNEED must not lose contents, so it does nothing, as in glibc. */
 	if (advice == POSIX_MADV_DONTNEED)
 		return 0;
 	int error = advise(address, length, advice, false) ? errno : 0;
@@ -446,7 +443,7 @@ PRELOAD_EXPORT int posix_madvise(void *address, size_t length, int advice)
 
 /* --- Locking ------------------------------------------------------------------------------------------------------ */
 
-/* To lock far memory would bring all of it in. So for far memory the call succeeds and does nothing. */
+/* Locking far memory would fetch all of it, so a lock of far memory succeeds and does nothing. */
 
 static int lock_outside(void *address, size_t length, int flags)
 {

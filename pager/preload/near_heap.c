@@ -6,16 +6,16 @@
 #include <sys/mman.h>
 
 #define RESERVATION ((size_t)64 << 30)
-#define CLASS_MIN 5u /* 32 bytes, half of them the header */
+#define CLASS_MIN 5u /* 32 bytes, of which the header has 16 */
 #define CLASSES 36u
-#define CLASS_GIVEN_BACK 16u /* from 64 KiB on, freed memory returns to the kernel */
+#define CLASS_GIVEN_BACK 16u /* 64 KiB: from this class on, freed memory returns to the kernel */
 #define COMMIT_STEP ((size_t)1 << 20)
 
-/* The header before each block. In a free block, `next` is the next block of its class. */
+/* The header before each block. `next` is for free blocks: the next one of the same class. */
 struct header {
 	union {
 		struct header *next;
-		struct header *whole; /* the start of the cut, even if the block in it was aligned */
+		struct header *whole; /* the first header of the cut; an aligned block has a second one */
 	};
 	uint64_t class;
 };
@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct header) == 16, "blocks are aligned like malloc's");
 
 static struct {
 	pthread_mutex_t lock;
-	char *base, *next, *committed, *end; /* [next, end) was never cut; memory below `committed` is writable */
+	char *base, *next, *committed, *end; /* memory from `next` on was never cut; below `committed` it is writable */
 	struct header *free[CLASSES];
 } heap = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -51,7 +51,7 @@ static unsigned class_of(size_t bytes)
 	return class;
 }
 
-/* Cuts a new block off the front. The lock is held. Returns NULL if there is no room. */
+/* Cuts a new block. The lock is held. Returns NULL if there is no memory. */
 static struct header *cut_new(size_t bytes)
 {
 	if ((size_t)(heap.committed - heap.next) < bytes) {
@@ -66,8 +66,8 @@ static struct header *cut_new(size_t bytes)
 	return header;
 }
 
-/* Returns a cut of the class, or NULL if there is no room. If *@ret_fresh is true, the cut reads as zeroes behind its
-   header. */
+/* Returns the header of a free block of the class, or NULL if there is no memory. If *@ret_fresh is true, the block
+   reads as zeroes. */
 static struct header *cut(unsigned class, bool *ret_fresh)
 {
 	pthread_mutex_lock(&heap.lock);
@@ -136,7 +136,7 @@ void near_heap_free(void *block)
 	if (class >= CLASS_GIVEN_BACK) {
 		int error = errno;
 		if (kernel_madvise(whole, (size_t)1 << class, MADV_DONTNEED))
-			memset(whole, 0, (size_t)1 << class); /* madvise() does not empty locked memory */
+			memset(whole, 0, (size_t)1 << class); /* madvise() fails for locked memory */
 		errno = error;
 	}
 	pthread_mutex_lock(&heap.lock);

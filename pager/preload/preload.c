@@ -1,19 +1,20 @@
 /*
- * preload: the state that all files share, and the mode of the process: from the first allocation to a running pager.
+ * preload: the state that all files share, and the mode of the process.
  *
- * Theory of operation. The first call of any interposed function reads the environment and reserves the window. This
- * may happen in the loader, before any constructor. From then on the process is WAITING: the window is ordinary memory
- * and costs nothing. So shells and the small programs of a pipeline never pay for a pager. Allocations are counted
- * roughly; the count may be too high. When the count passes the threshold, the next allocation that returns to the
- * program starts the pager (start.c) over the window and its contents.
+ * Theory of operation. The first call of any function of the library reads the environment and reserves the window
+ * (preload_begin()), perhaps in the loader before any constructor. The process is now WAITING: the window is
+ * ordinary memory. A shell or a small program of a pipeline stays WAITING, and never pays for a pager.
  *
- * A RUNNING process stays so until it calls exec or ends. At exit nothing is closed, because other threads may touch
- * far memory until the end. The donors notice that the connection is gone.
+ * preload_count() estimates the used memory; the estimate may be too high. When it exceeds the threshold, the next
+ * allocation starts the pager before it returns to the program (start.c). The process is then RUNNING until it ends
+ * or calls exec. At exit nothing is closed, because other threads may touch far memory until the end. The donors
+ * notice that the connection has ended.
  *
- * Forks. A page that the kernel wipes in a child tells the child from its parent, however the fork was made. A vfork
- * child shares the page and all memory, so it counts as the parent. A child of a WAITING process is a WAITING process.
+ * Forks. One page is marked so that the kernel zeroes it in a forked child, by whatever call the fork was made. So a
+ * child of a RUNNING process knows that it is a CHILD. A vfork child shares all memory with its parent, and counts
+ * as the parent. A child of a WAITING process is WAITING.
  *
- * Any thread. This file calls no other file of the folder that calls preload_mode().
+ * Any thread may call these functions. This file calls no file of the folder that calls preload_mode().
  */
 #include "pager/preload/preload.h"
 #include "common/log.h"
@@ -29,8 +30,8 @@
 struct preload preload = {.lock = PTHREAD_MUTEX_INITIALIZER};
 __thread unsigned preload_near;
 
-static const int *alive;              /* in a page of its own: 1 in the parent, 0 in a child */
-static uintptr_t heap_low, heap_high; /* libmimalloc's code */
+static const int *alive;              /* 1, and 0 in a forked child; in a page of its own */
+static uintptr_t heap_low, heap_high; /* bounds of libmimalloc's code */
 
 void preload_give_up(const char *why)
 {
@@ -46,11 +47,9 @@ bool preload_has_name(const char *name)
 	if (!dladdr1(dlsym(RTLD_DEFAULT, name), &everybodys, (void **)&symbol, RTLD_DL_SYMENT) ||
 	    !dladdr((void *)preload_begin, &here))
 		return false;
-	/*
-	 * An executable at a fixed address that takes the function's address has an entry of its own for it. The entry
-	 * jumps to the first library that has the name (System V ABI, AMD64, "Function Addresses"). That is this
-	 * library, because `farpage run` puts it first.
-	 */
+	/* An executable at a fixed address may have a PLT entry for the function, whose address stands for the
+	   function. The entry jumps to the first library that has the name (System V ABI, AMD64, "Function
+	   Addresses"). This library is the first, because `farpage run` puts it there. */
 	if (symbol && symbol->st_shndx == SHN_UNDEF)
 		return true;
 	return everybodys.dli_fbase == here.dli_fbase;
@@ -112,8 +111,8 @@ void preload_begin(void)
 	if (settings_read(&preload.settings)) {
 		if (preload.settings.verbose)
 			log_set_level(LOG_LEVEL_INFO);
-		/* A statically linked tcmalloc does this. This library does not see its mappings, so their memory would
-		   have no bound. */
+		/* A statically linked tcmalloc has its own mmap. Its memory would bypass this library and have no
+		   bound. */
 		if (!preload_has_name("mmap") || !preload_has_name("munmap"))
 			preload_give_up("this program brings its own mmap and cannot be given far memory");
 		if (window_reserve(&preload.window, preload.settings.options.window) || mapping_prepare() ||
@@ -121,7 +120,7 @@ void preload_begin(void)
 			preload_give_up("cannot reserve the address space of far memory; is `ulimit -v` set?");
 		preload.window.mediated = true;
 		dl_iterate_phdr(find_heap_code, NULL);
-		/* The heap's commits tell how much of its segments is in use. */
+		/* The heap shall commit memory in small steps, because each commit is counted. */
 		mi_option_set(mi_option_eager_commit, 0);
 		mi_option_set(mi_option_large_os_pages, 0);
 		set_mode(PRELOAD_WAITING);

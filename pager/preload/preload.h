@@ -1,21 +1,22 @@
 /*
  * preload: state and functions that the files of libfarpage-preload.so share.
  *
- * Theory of operation. LD_PRELOAD puts the library in front of an unmodified program. The library gives the program's
- * heap (libmimalloc) and its large anonymous mappings addresses inside one window. It follows munmap, mremap, madvise
- * and fork on them. At first the window is ordinary memory. When enough of the window is in use, the pager is started
- * over it (start.c). From then on the pager keeps the process within its budget.
+ * Theory of operation. LD_PRELOAD loads the library before those of an unmodified program. The library then places
+ * the program's heap (libmimalloc) and its large anonymous mappings in one window. It replaces munmap, mremap and
+ * madvise, so that they also work there. At first the window is ordinary memory. When the program uses enough of it,
+ * start.c starts the pager over the window. From then on the pager holds the process within its budget. fork is
+ * followed, too (child.c).
  *
- * Near and far. Nothing of farpage may live in far memory, because a thread that serves faults must not take one. A
- * thread is near while it runs farpage's code. It allocates from farpage's own heap (near_heap.h) and from the kernel.
- * Threads made by a near thread are near for good (thread.c). The address of a block alone tells which heap it belongs
- * to.
+ * Near and far. Nothing of farpage may be in far memory, because a thread that serves faults cannot wait for its own
+ * answer. So a thread is *near* while it runs farpage's code: its allocations come from near_heap.h. Any other
+ * thread is far: its allocations come from the window. Threads that a near thread creates are near for their whole
+ * life (thread.c). To free a block, its address shows which heap it belongs to.
  *
- * A near thread runs inside a foreign program, whose functions take the place of the C library's. So it calls neither
- * malloc nor the resolver, and no function of stdio or that uses a locale. tests/func/preload/near_imports lists the
- * functions that it may call. A thread of the program that enters farpage cannot be cancelled there (pager/entry.h).
+ * A near thread runs in a program that may have replaced any function of the C library. So it does not call malloc,
+ * the resolver, stdio, or functions that depend on the locale. tests/func/preload/near_imports lists the functions
+ * that it may call. A thread of the program cannot be cancelled while it is in farpage's code (pager/entry.h).
  *
- * Layers. Each file calls only files of the lines above, or to its left. Calls of functions that the linker wraps
+ * Layers. A file calls only files of the lines above, or to its left. Calls of functions that the linker wraps
  * (meson.build) do not count.
  *     kernel, descriptors, near_heap, settings, report
  *     preload: the mode of the process
@@ -42,37 +43,37 @@
 #include <stdint.h>
 
 enum preload_mode {
-	PRELOAD_UNKNOWN, /* no function was called yet */
-	PRELOAD_INERT,   /* not configured: the process runs as if the library were absent */
-	PRELOAD_WAITING, /* the window is ordinary memory */
-	PRELOAD_RUNNING, /* a pager keeps the budget */
-	PRELOAD_CHILD,   /* forked from a process with a pager, which still serves the far pages of the fork */
+	PRELOAD_UNKNOWN, /* no function of the library was called yet */
+	PRELOAD_INERT,   /* not configured: the library does nothing */
+	PRELOAD_WAITING, /* the window is ordinary memory, because the program uses little of it */
+	PRELOAD_RUNNING, /* a pager serves the window */
+	PRELOAD_CHILD,   /* forked from a RUNNING process, whose pager serves this process's far pages */
 };
 
 struct preload {
-	int mode;        /* atomic; read through preload_mode() */
-	bool far_heap;   /* far threads allocate from the window */
-	bool start_due;  /* enough memory is allocated; the next safe place starts the pager */
+	int mode;        /* atomic; read it by preload_mode() */
+	bool far_heap;   /* the library is configured: far threads allocate from the window */
+	bool start_due;  /* the program uses enough of the window; the next safe place starts the pager */
 	bool own_malloc; /* the program brings its own malloc (heap.c); set by the constructor */
 	struct window window;
 	struct farpage *farpage;
-	struct pager_counters *counters; /* in the report of `farpage run`, or NULL */
-	bool forks_followed;             /* forked children keep far memory */
-	/* Bytes allocated in the window and likely touched, counted until the pager runs. Atomic. */
+	struct pager_counters *counters; /* in the report of `farpage run` (report.h), or NULL */
+	bool forks_followed;             /* forked children can use far memory */
+	/* Estimate of the used bytes of the window, while no pager runs. Atomic. */
 	int64_t allocated;
 	pthread_mutex_t lock;
 	struct settings settings;
 };
 extern struct preload preload;
 
-/* Greater than 0 in near threads. */
+/* More than 0 while the thread is near. */
 extern __thread unsigned preload_near __attribute__((tls_model("initial-exec")));
 
-/* Reads the environment and reserves the window, once. The first call of any interposed function calls it. */
+/* Reads the environment and reserves the window, once. Called by the first call of any function of the library. */
 void preload_begin(void);
-/* Returns the mode of this process. The result is right even just after a fork. */
+/* Returns the mode of this process. Detects a forked child without the help of fork handlers. */
 enum preload_mode preload_mode(void);
-/* Returns true if the calling thread's memory belongs in the window. */
+/* Returns true if the calling thread must allocate from the window. */
 static inline bool preload_is_far(void)
 {
 	if (__builtin_expect(preload.far_heap, true))
@@ -83,26 +84,26 @@ static inline bool preload_is_far(void)
 	}
 	return false;
 }
-/* Makes the page that a fork wipes. By it, preload_mode() tells a child from its parent. Ends the process if the kernel
-   cannot wipe pages. Must be called before preload_run(). */
+/* Makes a page that the kernel zeroes in forked children, by which preload_mode() knows a child. Must be called
+   before preload_run(). Ends the process if the kernel has no such pages. */
 void preload_mark(void);
 /* Changes the mode to RUNNING. preload.lock is held. */
 void preload_run(void);
-/* Notes that @bytes more of the window are in use, or fewer if @bytes is negative. */
+/* Adds @bytes to the estimate of the window's use. @bytes may be negative. */
 void preload_count(int64_t bytes);
 /* Returns true if @name resolves to a function of this library in this process. */
 bool preload_has_name(const char *name);
 /* Returns true if @address is in the code of the heap (libmimalloc). */
 bool preload_is_heap_code(const void *address);
-/* Logs @why, unless it is NULL, and ends the process, whose memory would otherwise grow without a bound. */
+/* Ends the process, whose memory would otherwise grow without bound. Logs @why first, unless it is NULL. */
 __attribute__((noreturn)) void preload_give_up(const char *why);
 
 /* --- start.c ---------------------------------------------------------------------------------------------------- */
 
-/* Tells the starter thread to start the pager. Waits until the pager runs, but only for a limited time. Any thread of
-   the program may call it, with any of the program's locks held. */
+/* Asks the starter thread to start the pager, and waits for a limited time until it runs. Any thread of the program
+   may call it, also while it holds locks of the program. */
 void preload_start(void);
-/* Allows starts. The constructor calls this. Before, no pager is started. */
+/* Allows preload_start(), which does nothing before. The constructor calls this. */
 void start_prepare(void);
 void start_fork_prepare(void);
 void start_fork_done(bool in_child);
@@ -114,58 +115,60 @@ static inline void preload_start_if_due(void)
 
 /* --- thread.c --------------------------------------------------------------------------------------------------- */
 
-/* Makes threads in advance. Later pthread_create() calls of near threads get these. Returns 0 or -errno. */
+/* Creates spare threads. From then on, a pthread_create() of a near thread uses one of these. Returns 0 or
+   -errno. */
 int thread_spares_prepare(void);
-/* Forgets those threads in a child, which has none of its parent's threads. */
+/* Forgets the spare threads in a forked child, which has none of its parent's threads. */
 void thread_spares_forget(void);
 
 /* --- heap.c ----------------------------------------------------------------------------------------------------- */
 
-/* Returns true if malloc resolves to this library's function. */
+/* Returns true if the program's malloc is this library's. */
 bool heap_is_ours(void);
 
 /* --- mapping.c --------------------------------------------------------------------------------------------------- */
 
-/* Prepares mapping_is_heap(). Call it once the window is reserved. Returns 0 or -ENOMEM. */
+/* Allocates the table for mapping_is_heap(). Must be called once the window is reserved. Returns 0 or -ENOMEM. */
 int mapping_prepare(void);
 /* Returns true if the heap (libmimalloc) has mapped @address, which lies in the window. */
 bool mapping_is_heap(const void *address);
 
 /* --- far.c: pages of the window, in any mode ---------------------------------------------------------------------- */
 
-/* Clips [@address, +@length) to the window, and rounds the length up to pages. Returns false if no part is inside. */
+/* Clips [@address, +@length) to the window, and rounds the length up to pages. Returns false if the range has no
+   part in the window. */
 bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_length);
 int far_allocate(size_t length, size_t alignment, void **ret_address);
 int far_allocate_at(void *address, size_t length);
-/* Waits for the evictor, then calls mprotect(2). A child does not wait: it has no evictor, and the lock may have been
-   held at the fork. Returns 0, or -1 with errno. */
+/* Calls mprotect(2). Waits while the evictor relies on the protections (take.h). A forked child does not wait,
+   because it has no evictor, and its copy of the lock may be held for ever. Returns 0, or -1 with errno. */
 int far_protect(void *address, size_t length, int protection);
-/* Returns the protection at @start, from /proc, or reading and writing if /proc cannot be read. Sets *@ret_length to
-   the part of @length that has this protection. */
+/* Returns the protection at @start, as /proc says, or PROT_READ | PROT_WRITE if /proc cannot be read. Sets
+   *@ret_length to the part of @length with this protection. */
 int far_protection(const char *start, size_t length, size_t *ret_length);
-/* far_note_use() notes that pages were made accessible. far_uses() returns a number that grows with each note. It also
-   grows whenever pages are handed out. */
+/* far_uses() returns a counter. It grows whenever pages are allocated or far_note_use() reports that pages were made
+   accessible. If the counter is unchanged, a new reservation is still empty (mapping.c). */
 void far_note_use(void);
 uint64_t far_uses(void);
-/* Makes whole pages read as zeroes. They stay allocated, and keep their protection. Returns 0 or -errno. */
+/* Makes whole pages read as zeroes. They stay allocated and protected as they are. Returns 0 or -errno. */
 int far_discard(char *start, size_t length);
-/* Discards whole pages and frees them. */
+/* Discards and frees whole pages. */
 void far_free(char *start, size_t length);
-/* Gives up pages because the program maps a file or shared memory over them. The pages are emptied, and never handed
-   out again. Returns 0, or -ENOMEM if there are too many such places. */
+/* Withdraws pages from use as far memory, because the program maps a file or shared memory over them. Empties them;
+   they are never allocated again. Returns 0, or -ENOMEM if there are too many such ranges. */
 int far_give_up(char *start, size_t length);
-/* far_given_up() returns true if any page of the range was given up. far_next_given_up() finds the first stretch of
-   given-up pages. If there is none, it sets an empty stretch at @end. */
+/* far_given_up() returns true if a page of the range was withdrawn by far_give_up(). far_next_given_up() finds the
+   first stretch of such pages. If there is none, it returns an empty stretch at @end. */
 bool far_given_up(const char *start, size_t length);
 void far_next_given_up(const char *start, const char *end, char **ret_start, char **ret_end);
 
-/* Keep a fork from copying held locks. Call prepare before the fork, and done after it in parent and child. */
+/* Hold the locks during a fork, as window_fork_prepare() and window_fork_done() do. */
 void far_fork_prepare(void);
 void far_fork_done(void);
 
 /* --- child.c: forked children that may outlive their parent and its pager ----------------------------------------- */
 
-/* Call it before the pager starts. Returns 0 or -errno. */
+/* Prepares for forks. Must be called before the pager starts. Returns 0 or -errno. */
 int child_open(void);
 void child_prepare(void);
 void child_after_in_parent(void);
@@ -173,20 +176,21 @@ void child_after_in_child(void);
 
 /* --- keep.c: memory that the kernel uses when a thread ends ------------------------------------------------------- */
 
-/* Keeps the thread descriptor on a stack that the program provides in @attributes local, until its memory is discarded.
-   @attributes may be NULL. */
+/* Keeps in local memory the thread descriptor on a stack that the program provides in @attributes, until the stack
+   is discarded. @attributes may be NULL. */
 void keep_stack(const pthread_attr_t *attributes);
-/* Keeps the memory that was noted before the pager started. preload.lock is held. */
+/* Keeps the memory that was noted while no pager ran. preload.lock is held. */
 void keep_noted(void);
 
 /* --- descriptors.c: farpage's numbers in the program's descriptor table ------------------------------------------- */
 
-/* Deletes the note of @fd, which farpage is about to close. */
+/* Removes @fd, which farpage is about to close, from the noted descriptors. */
 void descriptor_forget(int fd);
 bool descriptor_noted(int fd);
-/* Returns the first noted number in [@from, @end), or @end. */
+/* Returns the first noted descriptor in [@from, @end), or @end if there is none. */
 uint64_t descriptors_find(uint64_t from, uint64_t end);
-/* Deletes the parent's notes in a child, before the child makes any descriptor that it keeps. */
+/* Forgets the parent's descriptors in a forked child. Must be called before the child opens descriptors of its
+   own. */
 void descriptors_after_in_child(void);
 
 /* --- kernel.c: system calls that bypass the library's interposers ------------------------------------------------- */
@@ -198,7 +202,7 @@ int kernel_mprotect(void *address, size_t length, int protection);
 int kernel_pkey_mprotect(void *address, size_t length, int protection, int key);
 void *kernel_mremap(void *address, size_t old_length, size_t new_length, int flags, void *new_address);
 
-/* Marks the functions of this library that the program may see. */
+/* The program can call this function. */
 #define PRELOAD_EXPORT __attribute__((visibility("default")))
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * process: the library's constructor, its fork handlers, and failed assertions of farpage's own code. No other
- * file calls this one.
+ * process: the library's constructor, its fork handlers, and the end of failed assertions. No other file calls this
+ * one.
  *
- * A fork copies no lock of farpage's that is held. The handlers take all of them, in the order of preload.h, and release
- * them in parent and child.
+ * The fork handlers take all of farpage's locks before the fork, in the order of preload.h, and release them
+ * afterwards in parent and child. So a child never has a lock that nobody will release.
  */
 #include "common/log.h"
 #include "pager/preload/near_heap.h"
@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A failed assert() of farpage's own code calls this. */
 void __attribute__((noreturn))
 __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function);
 void __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function)
@@ -20,7 +19,7 @@ void __wrap___assert_fail(const char *what, const char *file, unsigned line, con
 	abort();
 }
 
-static struct entry fork_entry; /* under preload.lock */
+static struct entry fork_entry; /* guarded by preload.lock */
 
 static void fork_prepare(void)
 {
@@ -60,9 +59,9 @@ static void __attribute__((constructor)) process_begin(void)
 {
 	if (preload_mode() != PRELOAD_WAITING)
 		return;
-	/* heap_is_ours() also calls malloc. If the program brings its own malloc, this call makes that malloc register
-	   its fork handlers. So they come before farpage's. In a child, that malloc is then usable before farpage's
-	   handlers make a thread. */
+	/* heap_is_ours() calls malloc. If the program has its own malloc, it now registers its fork handlers, before
+	   farpage's. The order matters in a child: that malloc must be usable before farpage's handlers create a
+	   thread. */
 	preload.own_malloc = !heap_is_ours();
 	preload_near++;
 	pthread_atfork(fork_prepare, fork_done_in_parent, fork_done_in_child);

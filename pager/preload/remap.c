@@ -1,10 +1,13 @@
 /*
- * remap: mremap of pages of the window. A mapping shrinks and grows in place if possible. While no pager runs, a move
- * goes through the kernel's page tables. With a pager, the kernel's mremap would leave the far pages behind. So
- * contents are copied, and the source is emptied behind the copy. A moved mapping never needs twice its memory. A
- * source that cannot be read is made readable for the copy. The target gets the protection of its source.
+ * remap: mremap of pages of the window.
  *
- * Any thread.
+ * A mapping shrinks and grows in place if possible. Otherwise it moves. While no pager runs, the kernel moves the
+ * page tables. With a pager that is not possible, because the kernel would not move far pages. So the contents are
+ * copied in steps of 1 MiB, and the source of each step is emptied. The move never needs much more local memory than
+ * the mapping itself. If the source cannot be read, it is made readable for the copy. The target gets the source's
+ * protection.
+ *
+ * Any thread may call these functions.
  */
 #include "pager/preload/preload.h"
 #include <errno.h>
@@ -20,8 +23,8 @@ static void *fail(int error)
 	return MAP_FAILED;
 }
 
-/* If no pager runs, moves the page tables and returns true. No pager can start meanwhile. The source stays mapped and
-   is empty. */
+/* While no pager runs, moves the page tables and returns true. preload.lock prevents a pager from starting
+   meanwhile. The source stays mapped and is empty. */
 static bool move_before_pager(char *target, char *source, size_t length)
 {
 	bool moved = false;
@@ -36,7 +39,7 @@ static bool move_before_pager(char *target, char *source, size_t length)
 static void copy_page(char *target, const char *source)
 {
 	static const char zeroes[WINDOW_PAGE];
-	/* A page of zeroes stays untouched in the target, and costs nothing there. */
+	/* A page of zeroes is not written, so it stays untouched in the target and uses no memory. */
 	if (memcmp(source, zeroes, WINDOW_PAGE) != 0)
 		memcpy(target, source, WINDOW_PAGE);
 }
@@ -69,14 +72,14 @@ static void move(char *target, char *source, size_t length)
 	}
 }
 
-/* Gives the pages that were added to a mapping the protection of its last page. */
+/* Gives the pages that a mapping has grown by the protection of its last page. */
 static void protect_grown(char *grown, size_t length, int protection)
 {
 	if (length && protection != (PROT_READ | PROT_WRITE))
 		far_protect(grown, length, protection);
 }
 
-/* Replaces the mappings at the target of MREMAP_FIXED by empty writable memory. Returns 0 or -errno. */
+/* Replaces the mapping at the target of MREMAP_FIXED by empty writable memory. Returns 0 or -errno. */
 static int clear_target(char *target, size_t length)
 {
 	char *start;
@@ -87,7 +90,7 @@ static int clear_target(char *target, size_t length)
 		return got == MAP_FAILED ? -errno : 0;
 	}
 	if (start != target || covered != length)
-		return -EINVAL; /* across the window's edge; the library hands out no such address */
+		return -EINVAL; /* partly in the window; the library never returns such a range */
 	if (far_given_up(start, length))
 		return -EINVAL;
 	far_note_use();

@@ -42,8 +42,8 @@ void report_pager(int uffd, const struct window *window)
 	if (fd < 0)
 		return;
 	if (write(fd, &pager, sizeof pager) < 0) {
-		/* The pipe is full: `farpage run` is stopped, and many other processes have started. Nobody watches
-		   this process. */
+		/* The pipe is full, because `farpage run` is stopped and many other processes have started a pager.
+		   `farpage run` then does not know this pager. */
 	}
 	close(fd);
 }

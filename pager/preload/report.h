@@ -3,10 +3,10 @@
 #define PAGER_PRELOAD_REPORT_H
 #include "pager/counters.h"
 #include "pager/window.h"
-/* Claims a slot of the report at @path for the life of the process. Returns its counters, or NULL if there is none.
-   Without counters the process reports nothing, and all else works. */
+/* Claims a slot of the report at @path for the life of the process. Returns its counters. Returns NULL if there is
+   no report or no free slot; the process then works, but is not in the report. */
 struct pager_counters *report_claim(const char *path);
-/* Tells the `farpage run` whose report was claimed that this process has a pager over @window. @uffd is the window's
-   userfaultfd. */
+/* Reports to `farpage run` that this process has started a pager over @window, with the userfaultfd @uffd. Must be
+   called after report_claim(). */
 void report_pager(int uffd, const struct window *window);
 #endif

@@ -1,4 +1,4 @@
-/* settings_read() may run before the C library has set `environ`, for the loader's own first allocations. It then reads
+/* The loader's own first allocations may call settings_read() before the C library has set `environ`. It then reads
    /proc/self/environ. */
 #include "pager/preload/settings.h"
 #include "common/size.h"
@@ -12,7 +12,7 @@
 #define START_MAX (UINT64_C(32) << 20)
 #define PREFIX "FARPAGE_"
 
-/* Returns a copy of @value, or NULL if there is no room. */
+/* Returns a copy of @value, or NULL if `text` is full. */
 static char *keep(struct settings *settings, const char *value)
 {
 	size_t size = strlen(value) + 1;
@@ -72,7 +72,6 @@ static bool take_text(struct settings *settings, const char *value, const char *
 	return *ret_text != NULL;
 }
 
-/* Reads one "NAME=VALUE" of the environment. */
 static void take(struct settings *settings, const char *entry)
 {
 	static const char *const names[] = {
@@ -141,13 +140,13 @@ static void take(struct settings *settings, const char *entry)
 		good = take_text(settings, value, &settings->donors_file);
 		break;
 	default:
-		break; /* the variable is for another program of farpage */
+		break; /* a variable of another program of farpage */
 	}
 	if (!good)
 		settings->wrong = names[name];
 }
 
-/* Reads the initial environment, which the kernel keeps. An entry longer than the buffer is not farpage's. */
+/* Reads the initial environment. Skips entries longer than the buffer, because farpage has none. */
 static void read_proc(struct settings *settings)
 {
 	char buffer[SETTINGS_TEXT_MAX];

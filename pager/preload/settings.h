@@ -1,6 +1,6 @@
 /*
- * settings: the settings that `farpage run` passes to the library in the environment. They are read once, before the
- * program's own code runs. They are copied, because the program may change its environment.
+ * settings: the settings that `farpage run` passes to the library in the environment. The library reads them once,
+ * before the program's own code runs, and copies them, because the program may change its environment.
  *
  *   FARPAGE_LOCAL        local budget, a size; without it the library does nothing
  *   FARPAGE_DONORS       URIs, comma separated
@@ -32,13 +32,13 @@ struct settings {
 	bool verbose;
 	const char *report;      /* or NULL */
 	const char *donors_file; /* or NULL */
-	const char *wrong;       /* the variable whose value is not valid, or NULL */
+	const char *wrong;       /* the variable whose value is invalid, or NULL */
 	const char *donors[SETTINGS_DONORS_MAX];
-	char text[SETTINGS_TEXT_MAX]; /* the pointers above point into this text */
+	char text[SETTINGS_TEXT_MAX]; /* the strings that the pointers above point to */
 	unsigned text_used;
 };
 
-/* Reads the settings. Returns false if the library is not configured. Allocates nothing. */
+/* Reads the settings, without malloc. Returns false if the library is not configured. */
 bool settings_read(struct settings *settings);
 
 #endif

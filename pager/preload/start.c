@@ -1,20 +1,20 @@
 /*
- * start: starts the pager. A separate thread, the starter, does this, never a thread of the program. A program calls mmap
- * and malloc with locks held, for example those of its own malloc. The start may need those locks, because it makes
- * threads and calls libraries that allocate.
+ * start: starts the pager. A thread of its own, the starter, does this. A thread of the program could not: it may
+ * hold locks, for example of the program's malloc, and the start may need them when it creates threads and calls
+ * libraries.
  *
- * Theory of operation. When the start is due, threads of the program that take more of the window wait until the pager
- * runs. Without a pager, their memory has no bound. They wait with their signals open, so that the process can be ended
- * at any time. They wait for some seconds only (PATIENCE), because a thread may hold a lock that the start needs. After
- * that, each call that takes more of the window waits for STEP. So the memory grows slowly until the pager runs, or the
- * start has failed and logged why.
+ * Theory of operation. When the start is due, a thread of the program that uses more of the window waits until the
+ * pager runs, because memory has no bound without a pager. It waits with its signals unblocked, so that the process
+ * can be ended. The wait is limited to 10 s (1 s if the program has its own malloc), because the thread may hold a
+ * lock that the start needs. After that, each further use of the window waits for STEP, 10 ms. So memory grows
+ * slowly until the pager runs, or until the start has failed, logged the reason and ended the process.
  *
- * The starter is made when the start is due, so small programs never pay for it. The thread that finds the start due
- * makes it, with memory of near_heap.h. In a program with its own malloc, pthread_create would call that malloc,
- * perhaps while the caller holds its lock. In such a program the library's constructor makes the starter and all other
- * threads of farpage (thread_spares_prepare()). They sleep until they are needed. A forked child makes its own.
+ * Usually the thread that finds the start due creates the starter, so small programs never pay for it. If the
+ * program has its own malloc, pthread_create() would call that malloc, perhaps while the caller holds its lock. In
+ * such a program the library's constructor creates the starter and farpage's other threads
+ * (thread_spares_prepare()). They sleep until they are needed. A forked child creates its own.
  *
- * Forks wait for a start that is under way. Lock order: under_way, then preload.lock.
+ * Forks wait until a running start has ended. Lock order: under_way, then preload.lock.
  */
 #include "common/clock.h"
 #include "common/log.h"
@@ -35,15 +35,15 @@
 
 static struct {
 	pthread_mutex_t under_way; /* held by the starter while it starts */
-	bool ready;                /* set by the constructor */
-	bool made;                 /* atomic; the starter exists, or is being made */
-	struct latch wanted;       /* the starter waits for it */
-	struct latch done;         /* threads of the program wait for it */
-	uint64_t begun;            /* clock_now() of the first request, or 0; atomic */
+	bool ready;                /* set by the constructor; no start before */
+	bool made;                 /* the starter exists or is being created; atomic */
+	struct latch wanted;       /* set when the start is due; the starter waits for it */
+	struct latch done;         /* set when the pager runs; threads of the program wait for it */
+	uint64_t begun;            /* clock_now() when the start became due, or 0; atomic */
 } start = {.under_way = PTHREAD_MUTEX_INITIALIZER};
 
-/* Ends the process if an option needs libraries that would call the program's malloc. librdmacm and OpenSSL call malloc
-   by name. */
+/* Ends the process if an option needs librdmacm or OpenSSL, because these libraries would call the program's
+   malloc. */
 static void check_own_malloc(const struct farpage_options *options)
 {
 	for (unsigned i = 0; i < options->donor_count; i++)
@@ -58,7 +58,7 @@ static void check_own_malloc(const struct farpage_options *options)
 static void start_pager(void)
 {
 	const struct settings *settings = &preload.settings;
-	/* Donors of a program with its own malloc are fixed, because check_own_malloc() has checked them. */
+	/* If the program has its own malloc, the donors must stay those that check_own_malloc() has checked. */
 	const char *donors_file = preload.own_malloc ? NULL : settings->donors_file;
 	struct store *store;
 	if (settings->wrong) {
@@ -72,8 +72,9 @@ static void start_pager(void)
 		preload_give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
 	preload.counters = report_claim(settings->report);
 	if (pager_connect(&settings->options, donors_file, preload.window.length, &store))
-		preload_give_up(NULL); /* the reason is logged already */
-	/* From now on, does not wait for threads of the program, because they may wait for the lock. */
+		preload_give_up(NULL); /* the reason is already logged */
+	/* From here on, the starter must not wait for a thread of the program, because that may be waiting for this
+	   lock. */
 	pthread_mutex_lock(&preload.lock);
 	if (pager_open_store(&settings->options, store, &preload.window, preload.counters, &preload.farpage))
 		preload_give_up(NULL);
@@ -96,7 +97,7 @@ static void *starter(void *unused)
 	return NULL;
 }
 
-/* Makes the starter, which is near from its first instruction on. The calling thread is near meanwhile. */
+/* Creates the starter, which is near from its first instruction on, because the caller is near meanwhile. */
 static void make_starter(void)
 {
 	pthread_t thread;
@@ -134,7 +135,7 @@ static void await(void)
 void preload_start(void)
 {
 	if (!start.ready)
-		return; /* this is before the library's constructor; a later call starts the pager */
+		return; /* before the library's constructor; a later call starts the pager */
 	struct entry entry = entry_begin();
 	want();
 	await();

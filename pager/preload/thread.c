@@ -1,10 +1,11 @@
 /*
- * thread: makes farpage's threads near, from their first instruction to their last. These threads also keep to the C
- * locale, because a locale that the program has set lives in the program's heap.
+ * thread: makes farpage's threads near, from their first instruction to their last. They also use the C locale,
+ * because a locale that the program has set is in the program's heap.
  *
- * pthread_create calls malloc. A malloc that the program brings may wait for a lock whose holder waits for a far page.
- * So once any page is far, no thread may be made in such a program. Some threads are made before
- * (thread_spares_prepare()). They sleep until pthread_create gives them to near threads.
+ * pthread_create() calls malloc. If the program has its own malloc, that may wait for a lock whose holder waits for
+ * a far page, and thus for farpage. So in such a program no thread may be created once a page is far.
+ * thread_spares_prepare() creates enough threads before. They sleep until a near thread calls pthread_create(),
+ * which then uses one of them.
  */
 #include "common/thread.h"
 #include "pager/preload/latch.h"
@@ -18,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The threads: control, rebuild, backup, handler, evictor, and one that looks up a name. */
+/* For control, rebuild, backup, handler, evictor, and a thread that looks up a name. */
 #define SPARES 6u
 #define SPARE_STACK (512u << 10)
 
