@@ -197,7 +197,7 @@ static bool ports_are_fixed(const struct server_config *config)
 	return true;
 }
 
-/* Asks clients to leave if the program is to be replaced, and replaces it once they have left. */
+/* If an upgrade was asked for and tried, suspends the clients, and replaces the program once they have disconnected. */
 static void replace_step(struct server *server, uint64_t now)
 {
 	struct donor *donor = server->donor;

@@ -1,8 +1,9 @@
 #!/bin/bash
-# test_package.sh: in one machine, an operator installs the Debian packages, uses them, upgrades and removes them.
+# test_package.sh PAGES: in one machine, an operator installs the Debian packages, uses them, upgrades and removes them.
 # ./dev package has built them. The machine's disk is thrown away, so dpkg may change it.
 . tests/vm/guest.sh
 . tests/lib/tap.sh
+pages=$1
 packages=(build-packages/*.deb)
 names=(farpage farpage-memserver libfarpage0 libfarpage-dev)
 out=/run/out
@@ -61,9 +62,32 @@ END
 cc /run/job.c -o /run/job $(pkg-config --cflags --libs farpage) 2>$out && /run/job 2>>$out
 ok $? "a program is compiled against the library with pkg-config, and runs" || note "$(cat $out)"
 
+# The packages are upgraded while a job has its memory on the donor. This machine has no systemd, so a script answers
+# for systemctl.
+mkdir -p /run/systemd/system
+printf '#!/bin/sh\n[ "$1" != show ] || cat /run/donor.pid\n' >/usr/local/bin/systemctl
+chmod +x /usr/local/bin/systemctl
+farpage-memserver --listen tcp://127.0.0.1:7470 --donate 128M --slab 4M --reserve 1M --key /run/key >/run/donor 2>&1 &
+donor=$!
+echo $donor >/run/donor.pid
+wait_for 10 grep -q "^farpage-memserver: listening" /run/donor
+mkfifo /run/go
+farpage run --engine pager --local 16M --donor tcp://127.0.0.1:7470 --key /run/key -- "$pages" 64 wait check \
+	</run/go >/run/job 2>&1 &
+job=$!
+exec 9>/run/go
+check "a job has filled its memory before the upgrade" wait_for 60 grep -q filled /run/job
 sed -i 's/^donate = .*/donate = 7G/' /etc/farpage/farpage-memserver.ini
 run_dpkg --install "${packages[@]}"
 ok $? "dpkg installs the packages over themselves" || note "$(tail -n 20 $out)"
+check "the running donor is replaced by the program of the new package" wait_for 20 grep -q 'took over [1-9]' /run/donor
+exec 9>&-
+wait $job
+expect "the job finds all its pages after the upgrade" 0 $? || note "$(cat /run/job /run/donor)"
+kill $donor
+wait $donor
+expect "the upgraded donor ends with status 0" 0 $?
+rm -r /usr/local/bin/systemctl /run/systemd/system
 expect "an upgrade keeps what the operator has written" "donate = 7G" "$(grep '^donate' /etc/farpage/farpage-memserver.ini)"
 
 # Files, not folders: most of those are other packages', too.
