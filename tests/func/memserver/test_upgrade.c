@@ -27,10 +27,13 @@ static bool upgrade(const char *says)
 	return donor_log_wait(&donor, says);
 }
 
-/* The same for an upgrade that succeeds. Waits until the next program listens. */
+/* The same for an upgrade that succeeds. Waits until the next program listens, which it logs in the next line. */
 static bool upgraded(const char *says)
 {
-	return upgrade(says) && donor_log_wait(&donor, "no key");
+	char both[128];
+
+	snprintf(both, sizeof both, "%sfarpage-memserver: no key", says);
+	return upgrade(both);
 }
 
 static unsigned descriptors(void)
