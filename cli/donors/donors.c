@@ -9,6 +9,7 @@
 #include "cli/defaults.h"
 #include "cli/donors/donors_table.h"
 #include "cli/donors/drain.h"
+#include "cli/donors/holders.h"
 #include "cli/subcommands.h"
 #include "client/far.h"
 #include "common/config.h"
@@ -97,11 +98,12 @@ static const struct subcommands_text text = {
 	      "Asks each donor what it lends, how much of that is leased to clients, and how much is free. A donor\n"
 	      "that cannot be asked within two seconds is shown with the reason, and the exit status is then 1.\n\n",
     .after = "\nverbs:\n"
+	     "  holders  list the clients that lease a donor's memory\n"
 	     "  drain    empty a donor, for maintenance\n"
 	     "  undrain  have a drained donor lend again\n\n"
 	     "farpage donors VERB --help tells more about a verb.\n\n"
 	     "  farpage donors --donor tcp://10.0.0.7 --donor tcp://10.0.0.8 --key /etc/farpage/key\n",
-    .instead = "donors are named with --donor URI (and there are drain and undrain)",
+    .instead = "donors are named with --donor URI (the verbs are holders, drain and undrain)",
 };
 
 int command_donors(int argc, char **argv)
@@ -122,6 +124,8 @@ int command_donors(int argc, char **argv)
 	const char *file;
 	int status;
 
+	if (argc > 1 && !strcmp(argv[1], "holders"))
+		return holders_command(argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "drain"))
 		return drain_command_begin(argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "undrain"))

@@ -1,15 +1,12 @@
 /* drain: see drain.h. */
 #include "cli/donors/drain.h"
 
-#include "cli/ask.h"
 #include "cli/commands.h"
-#include "cli/defaults.h"
-#include "client/donor/operate.h"
+#include "cli/donors/holders.h"
 #include "common/clock.h"
 #include "common/config.h"
 #include "common/log.h"
 #include "common/size.h"
-#include "wire/auth.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,18 +16,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DRAIN_CONNECT_MS 2000u
 /* The time between two questions to the donor. */
 #define DRAIN_PERIOD_MS 250u
 #define DRAIN_NO_TIMEOUT UINT32_MAX
 
 struct drain {
-	const char *uri, *key_file;
+	struct visit visit;
 	bool force, json;
 	unsigned deadline_s, timeout_s;
-	uint8_t key[AUTH_KEY_SIZE];
-	struct operate *operate;
-	uint64_t slab_bytes;
 	uint32_t shown; /* the number of slabs in the last progress line */
 };
 
@@ -46,18 +39,6 @@ const char *drain_state_name(unsigned state)
 	return state < WIRE_STATE_COUNT ? names[state] : "unknown";
 }
 
-/* Logs that @answer is a refusal or not the expected message. Returns -EACCES or -EPROTO. */
-static int drain_denied(const struct drain *drain, const struct wire_message *answer)
-{
-	if (answer->type == WIRE_DENIED && answer->denied.reason == WIRE_REASON_ADMIN) {
-		log_error("donor %s does not let this key do that: give its admin key, with --admin-key FILE",
-			  drain->uri);
-		return -EACCES;
-	}
-	log_error("donor %s answers what was not asked", drain->uri);
-	return -EPROTO;
-}
-
 /* --- What the donor is asked ----------------------------------------------------------------------------- */
 
 static int drain_ask(struct drain *drain, enum wire_drain what, struct wire_message *ret_answer)
@@ -67,64 +48,13 @@ static int drain_ask(struct drain *drain, enum wire_drain what, struct wire_mess
 
 	request.drain.what = what;
 	request.drain.deadline_ms = what == WIRE_DRAIN_FORCE ? drain->deadline_s * 1000 : 0;
-	status = operate_ask(drain->operate, &request, ret_answer);
+	status = operate_ask(drain->visit.operate, &request, ret_answer);
 	if (status < 0)
 		return status;
-	return ret_answer->type == WIRE_DRAINING ? 0 : drain_denied(drain, ret_answer);
-}
-
-/* Calls @take for each client that leases slabs from the donor. Returns 0, or -errno after one logged line. */
-static int drain_holders(struct drain *drain,
-			 void (*take)(struct drain *drain, const struct wire_message *holder, void *to), void *to)
-{
-	struct wire_message request = {.type = WIRE_HOLDER}, holder;
-
-	for (;;) {
-		int status = operate_ask(drain->operate, &request, &holder);
-
-		if (status < 0)
-			return status;
-		if (holder.type != WIRE_HOLDER_REPLY)
-			return drain_denied(drain, &holder);
-		if (holder.holder_reply.next <= request.holder.from)
-			return 0;
-		take(drain, &holder, to);
-		request.holder.from = holder.holder_reply.next;
-	}
+	return ret_answer->type == WIRE_DRAINING ? 0 : visit_denied(&drain->visit, ret_answer);
 }
 
 /* --- What is shown --------------------------------------------------------------------------------------- */
-
-static void holder_name(const struct wire_message *holder, char name[2 * WIRE_NAME_SIZE + 1])
-{
-	for (unsigned i = 0; i < WIRE_NAME_SIZE; i++)
-		snprintf(name + 2 * i, 3, "%02x", holder->holder_reply.name[i]);
-}
-
-static void holder_print(struct drain *drain, const struct wire_message *holder, void *to)
-{
-	char name[2 * WIRE_NAME_SIZE + 1], size[SIZE_TEXT_MAX];
-
-	holder_name(holder, name);
-	fprintf(to, "  client %s  %s  %s in %u slab%s%s\n", name, holder->holder_reply.peer,
-		size_format(holder->holder_reply.slabs * drain->slab_bytes, size), holder->holder_reply.slabs,
-		holder->holder_reply.slabs == 1 ? "" : "s",
-		holder->holder_reply.away ? ", vanished: they end if it does not come back" : "");
-}
-
-static void holder_json(struct drain *drain, const struct wire_message *holder, void *to)
-{
-	struct json_object *object = json_object_new_object();
-	char name[2 * WIRE_NAME_SIZE + 1];
-
-	holder_name(holder, name);
-	json_object_object_add(object, "client", json_object_new_string(name));
-	json_object_object_add(object, "address", json_object_new_string(holder->holder_reply.peer));
-	json_object_object_add(object, "leased_bytes",
-			       json_object_new_uint64(holder->holder_reply.slabs * drain->slab_bytes));
-	json_object_object_add(object, "vanished", json_object_new_boolean(holder->holder_reply.away));
-	json_object_array_add(to, object);
-}
 
 /* Writes, for example, "768M in 12 slabs of 2 clients". Returns @text. */
 static const char *left_format(const struct drain *drain, const struct wire_message *answer, char *text, size_t max)
@@ -132,7 +62,7 @@ static const char *left_format(const struct drain *drain, const struct wire_mess
 	char size[SIZE_TEXT_MAX];
 
 	snprintf(text, max, "%s in %u slab%s of %u client%s",
-		 size_format(answer->draining.slabs * drain->slab_bytes, size), answer->draining.slabs,
+		 size_format(answer->draining.slabs * drain->visit.slab_bytes, size), answer->draining.slabs,
 		 answer->draining.slabs == 1 ? "" : "s", answer->draining.holders,
 		 answer->draining.holders == 1 ? "" : "s");
 	return text;
@@ -151,7 +81,7 @@ static void progress_show(struct drain *drain, const struct wire_message *answer
 		return;
 	if (answer->draining.left_ms != WIRE_NO_DEADLINE)
 		snprintf(until, sizeof until, ", %u s left", (answer->draining.left_ms + 999) / 1000);
-	fprintf(stderr, "%s%s: %s still leased%s%s", terminal ? "\r\033[K" : "", drain->uri,
+	fprintf(stderr, "%s%s: %s still leased%s%s", terminal ? "\r\033[K" : "", drain->visit.uri,
 		left_format(drain, answer, left, sizeof left), until, terminal ? "" : "\n");
 	fflush(stderr);
 }
@@ -166,13 +96,13 @@ static void drain_json(struct drain *drain, const struct wire_message *answer)
 {
 	struct json_object *root = json_object_new_object(), *list = json_object_new_array();
 
-	json_object_object_add(root, "donor", json_object_new_string(drain->uri));
+	json_object_object_add(root, "donor", json_object_new_string(drain->visit.uri));
 	json_object_object_add(root, "state",
 			       json_object_new_string(drain_state_name(answer->draining.capacity.state)));
 	json_object_object_add(root, "leased_bytes",
-			       json_object_new_uint64(answer->draining.slabs * drain->slab_bytes));
+			       json_object_new_uint64(answer->draining.slabs * drain->visit.slab_bytes));
 	json_object_object_add(root, "empty", json_object_new_boolean(!answer->draining.slabs));
-	drain_holders(drain, holder_json, list);
+	holders_each(&drain->visit, holders_add_json, list);
 	json_object_object_add(root, "holders", list);
 	printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
 	json_object_put(root);
@@ -186,12 +116,12 @@ static int drain_late(struct drain *drain, const struct wire_message *answer)
 	char left[96];
 
 	log_error("%s is not empty after %u s, and goes on draining: %s still leased; wait for them or stop them%s",
-		  drain->uri, drain->timeout_s, left_format(drain, answer, left, sizeof left),
+		  drain->visit.uri, drain->timeout_s, left_format(drain, answer, left, sizeof left),
 		  drain->force ? "" : ", or take it with --force: what has no other copy is then lost");
 	if (drain->json)
 		drain_json(drain, answer);
 	else
-		drain_holders(drain, holder_print, stdout);
+		holders_each(&drain->visit, holders_print_line, stdout);
 	return COMMAND_FAILED;
 }
 
@@ -202,7 +132,7 @@ static int drain_watch(struct drain *drain, struct wire_message *answer)
 	for (;;) {
 		if (answer->draining.capacity.state != WIRE_STATE_DRAINING) {
 			progress_end();
-			log_error("%s is not draining any more: somebody has undrained it", drain->uri);
+			log_error("%s is not draining any more: somebody has undrained it", drain->visit.uri);
 			return COMMAND_FAILED;
 		}
 		progress_show(drain, answer);
@@ -212,28 +142,30 @@ static int drain_watch(struct drain *drain, struct wire_message *answer)
 			progress_end();
 			return drain_late(drain, answer);
 		}
-		if (operate_wait(drain->operate, DRAIN_PERIOD_MS) < 0 || drain_ask(drain, WIRE_DRAIN_ASK, answer) < 0)
+		if (operate_wait(drain->visit.operate, DRAIN_PERIOD_MS) < 0 ||
+		    drain_ask(drain, WIRE_DRAIN_ASK, answer) < 0)
 			return COMMAND_FAILED;
 	}
 	progress_end();
 	if (drain->json)
 		drain_json(drain, answer);
 	else
-		printf("%s is empty and lends nothing more: it is safe to power it off\n", drain->uri);
+		printf("%s is empty and lends nothing more: it is safe to power it off\n", drain->visit.uri);
 	return COMMAND_OK;
 }
 
-static int drain_begin(struct drain *drain)
+static int drain_begin(void *user)
 {
+	struct drain *drain = user;
 	struct wire_message answer;
 	char left[96];
 
 	if (drain_ask(drain, drain->force ? WIRE_DRAIN_FORCE : WIRE_DRAIN_WAIT, &answer) < 0)
 		return COMMAND_FAILED;
 	if (answer.draining.slabs && !drain->json) {
-		printf("%s drains: %s%s\n", drain->uri, left_format(drain, &answer, left, sizeof left),
+		printf("%s drains: %s%s\n", drain->visit.uri, left_format(drain, &answer, left, sizeof left),
 		       drain->force ? ", taken at the deadline" : "");
-		if (drain_holders(drain, holder_print, stdout) < 0)
+		if (holders_each(&drain->visit, holders_print_line, stdout) < 0)
 			return COMMAND_FAILED;
 		fflush(stdout);
 	}
@@ -241,8 +173,9 @@ static int drain_begin(struct drain *drain)
 	return drain_watch(drain, &answer);
 }
 
-static int drain_end(struct drain *drain)
+static int drain_end(void *user)
 {
+	struct drain *drain = user;
 	char donated[SIZE_TEXT_MAX], leased[SIZE_TEXT_MAX];
 	struct wire_message answer;
 
@@ -251,58 +184,13 @@ static int drain_end(struct drain *drain)
 	if (drain->json)
 		drain_json(drain, &answer);
 	else
-		printf("%s lends again: %s, of which %s are leased\n", drain->uri,
+		printf("%s lends again: %s, of which %s are leased\n", drain->visit.uri,
 		       size_format(answer.draining.capacity.donated, donated),
 		       size_format(answer.draining.capacity.leased, leased));
 	return COMMAND_OK;
 }
 
 /* --- The commands ---------------------------------------------------------------------------------------- */
-
-static int drain_run(struct drain *drain, int (*what)(struct drain *drain))
-{
-	struct far_config config = {.fabric = FABRIC_CONFIG_DEFAULT};
-	struct far_donor_info figures;
-	int status;
-
-	if (ask_with_key(&config, drain->key_file, drain->key) < 0)
-		return COMMAND_FAILED;
-	config.fabric.connect_ms = DRAIN_CONNECT_MS;
-	if (operate_open(&config, drain->uri, &drain->operate) < 0)
-		return COMMAND_FAILED;
-	operate_figures(drain->operate, &figures);
-	drain->slab_bytes = figures.slab_bytes;
-	status = what(drain);
-	operate_close(drain->operate);
-	return status;
-}
-
-/* Reads the options, and the donor's name between them. Returns 0, -ECANCELED after --help, or -EINVAL after one
-   logged line. */
-static int options_read(struct drain *drain, const char *verb, const struct config_setting *settings, int argc,
-			char **argv)
-{
-	int at = defaults_read(settings, NULL, argc, argv, NULL), rest;
-
-	if (at < 0)
-		return at;
-	if (at == argc) {
-		log_error("donors %s: no donor given; name one, like farpage donors %s tcp://10.0.0.7", verb, verb);
-		return -EINVAL;
-	}
-	drain->uri = argv[at];
-	if (*drain->uri == '@') {
-		log_error("donors %s: one donor at a time; name one donor of %s", verb, drain->uri + 1);
-		return -EINVAL;
-	}
-	rest = config_read(settings, NULL, argc - at, argv + at, NULL); /* the options after the donor */
-	if (rest < 0)
-		return rest;
-	if (at + rest == argc)
-		return 0;
-	log_error("donors %s: one donor at a time; \"%s\" is too many", verb, argv[at + rest]);
-	return -EINVAL;
-}
 
 static void drain_help(const struct config_setting *settings)
 {
@@ -320,8 +208,8 @@ int drain_command_begin(int argc, char **argv)
 {
 	static struct drain drain = {.deadline_s = 0, .timeout_s = DRAIN_NO_TIMEOUT};
 	const struct config_setting settings[] = {
-	    {"key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE", "the key shared with the donor"},
-	    {"admin-key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE",
+	    {"key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE", "the key shared with the donor"},
+	    {"admin-key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE",
 	     "the donor's admin key, in place of --key: without it nothing is taken by force, and nothing drained at "
 	     "all by a donor that has one"},
 	    {"timeout", CONFIG_NUMBER, &drain.timeout_s, 0, 1000000, "SECONDS",
@@ -333,7 +221,7 @@ int drain_command_begin(int argc, char **argv)
 	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print what is left at the end as JSON, sizes in bytes"},
 	    {0},
 	};
-	int status = options_read(&drain, "drain", settings, argc, argv);
+	int status = visit_read(&drain.visit, "drain", settings, argc, argv);
 
 	if (status == -ECANCELED) {
 		drain_help(settings);
@@ -348,20 +236,20 @@ int drain_command_begin(int argc, char **argv)
 	}
 	if (!drain.deadline_s)
 		drain.deadline_s = 10;
-	return drain_run(&drain, drain_begin);
+	return visit_run(&drain.visit, drain_begin, &drain);
 }
 
 int drain_command_end(int argc, char **argv)
 {
 	static struct drain drain;
 	const struct config_setting settings[] = {
-	    {"key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE", "the key shared with the donor"},
-	    {"admin-key", CONFIG_STRING, &drain.key_file, 0, 0, "FILE",
+	    {"key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE", "the key shared with the donor"},
+	    {"admin-key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE",
 	     "the donor's admin key, in place of --key: a donor that has one lends again for its holder only"},
 	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print the answer as JSON, sizes in bytes"},
 	    {0},
 	};
-	int status = options_read(&drain, "undrain", settings, argc, argv);
+	int status = visit_read(&drain.visit, "undrain", settings, argc, argv);
 
 	if (status == -ECANCELED) {
 		printf("usage: farpage donors undrain URI [OPTION...]\n\n"
@@ -371,5 +259,5 @@ int drain_command_end(int argc, char **argv)
 	}
 	if (status < 0)
 		return COMMAND_USAGE;
-	return drain_run(&drain, drain_end);
+	return visit_run(&drain.visit, drain_end, &drain);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_drain.py: farpage donors drain and undrain of a donor that a program uses."""
+"""test_drain.py: farpage donors holders, drain and undrain of a donor that a program uses."""
 import json
 
 from donor import Donor
@@ -38,6 +38,25 @@ def bad_drains_are_refused(donor, key):
     ok(result.returncode == 1 and "key" in result.stderr, "donors drain is refused without the donor's key",
        shown(result))
     ok(state(donor, key)["state"] == "lending", "refused drains leave the donor lending")
+
+
+def holders_are_listed(donor, key):
+    result = farpage("donors", "holders", donor, "--key", key)
+    ok(result.returncode == 0 and result.stdout.split() == ["CLIENT", "ADDRESS", "LEASED", "SLABS", "STATE"],
+       "donors holders prints only headings for a donor without clients", shown(result))
+    program = start_program(donor, key)
+    row = farpage("donors", "holders", donor, "--key", key, "--noheadings").stdout.split()
+    ok(len(row) == 5 and row[1].startswith("tcp://127.0.0.1:") and int(row[3]) >= 6 and row[4] == "connected",
+       "donors holders prints the client's address and how much it leases", row)
+    result = farpage("donors", "holders", donor, "--key", key, "--json")
+    answer = json.loads(result.stdout)
+    ok(answer["donor"] == donor and [row[0], int(row[3]) * SLAB] ==
+       [answer["holders"][0]["client"], answer["holders"][0]["leased_bytes"]] and state(donor, key)["state"] == "lending",
+       "donors holders --json has the same, and the donor goes on lending", shown(result))
+    program.communicate()
+    refused(farpage("donors", "holders", donor, "--key", key, "--output", "COLOUR"),
+            "donors holders is refused with a column that does not exist", "COLOUR", status=2)
+    refused(farpage("donors", "holders"), "donors holders is refused without a donor", "name one", status=2)
 
 
 def drain_waits_for_the_program(donor, key):
@@ -103,7 +122,7 @@ def drain_by_force_empties_the_donor(donor, key, admin_key):
 
 def only_the_admin_key_drains(donor, key, admin_key):
     """Only the admin key drains and undrains a donor that has one."""
-    for verb in ("drain", "undrain"):
+    for verb in ("drain", "undrain", "holders"):
         result = farpage("donors", verb, donor, "--key", key)
         ok(result.returncode == 1 and result.stderr.count("\n") == 1 and "--admin-key FILE" in result.stderr,
            f"donors {verb} is refused with a client's key when the donor has an admin key", shown(result))
@@ -114,6 +133,7 @@ def only_the_admin_key_drains(donor, key, admin_key):
 the_key, the_admin_key = make_key(), make_key("admin-key")
 lender = Donor("--donate", "128M", "--slab", SLAB, "--key", the_key).uri
 bad_drains_are_refused(lender, the_key)
+holders_are_listed(lender, the_key)
 drain_waits_for_the_program(lender, the_key)
 forced = farpage("donors", "drain", lender, "--key", the_key, "--force")
 ok(forced.returncode == 1 and "admin key" in forced.stderr,

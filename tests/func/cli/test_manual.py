@@ -15,7 +15,7 @@ COMMANDS = {
     "farpage-bench.1": (["bench"], None),
     "farpage-disk.8": (["disk attach", "disk detach", "disk list", "disk adopt", "disk leave"], None),
     "farpage-doctor.1": (["doctor"], None),
-    "farpage-donors.8": (["donors", "donors drain", "donors undrain"], None),
+    "farpage-donors.8": (["donors", "donors holders", "donors drain", "donors undrain"], None),
     "farpage-key.1": (["key"], None),
     "farpage-run.1": (["run"], None),
     "farpage-status.1": (["status"], None),
@@ -56,7 +56,7 @@ def each_page_has_the_options_of_its_commands():
            tagged(page) ^ (options | EVERYWHERE))
     for page in PAGES:
         # Options of other programs: pkg-config, swapon(8), systemctl(1), redis-server.
-        unknown = mentioned(page) - every - {"cflags", "libs", "discard", "now", "save", "appendonly"}
+        unknown = mentioned(page) - every - {"cflags", "libs", "discard", "now", "kill-whom", "signal", "save", "appendonly"}
         ok(not unknown, f"{page} names no option that no program has", unknown)
 
 

@@ -1,0 +1,149 @@
+/* holders: see holders.h. */
+#include "cli/donors/holders.h"
+
+#include "cli/commands.h"
+#include "cli/table.h"
+#include "common/size.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+struct holders {
+	struct visit visit;
+	bool json;
+	struct table_style style;
+};
+
+enum holder_column { HOLDER_CLIENT, HOLDER_ADDRESS, HOLDER_LEASED, HOLDER_SLABS, HOLDER_STATE, HOLDER_COLUMNS };
+static const struct table_column columns[HOLDER_COLUMNS] = {
+    [HOLDER_CLIENT] = {.name = "CLIENT"},
+    [HOLDER_ADDRESS] = {.name = "ADDRESS"},
+    [HOLDER_LEASED] = {.name = "LEASED", .right = true},
+    [HOLDER_SLABS] = {.name = "SLABS", .right = true},
+    [HOLDER_STATE] = {.name = "STATE"},
+};
+
+int holders_each(const struct visit *visit,
+		 void (*take)(const struct visit *visit, const struct wire_message *holder, void *to), void *to)
+{
+	struct wire_message request = {.type = WIRE_HOLDER}, holder;
+
+	for (;;) {
+		int status = operate_ask(visit->operate, &request, &holder);
+
+		if (status < 0)
+			return status;
+		if (holder.type != WIRE_HOLDER_REPLY)
+			return visit_denied(visit, &holder);
+		if (holder.holder_reply.next <= request.holder.from)
+			return 0;
+		take(visit, &holder, to);
+		request.holder.from = holder.holder_reply.next;
+	}
+}
+
+static uint64_t leased(const struct visit *visit, const struct wire_message *holder)
+{
+	return holder->holder_reply.slabs * visit->slab_bytes;
+}
+
+static void name_format(const struct wire_message *holder, char name[2 * WIRE_NAME_SIZE + 1])
+{
+	for (unsigned i = 0; i < WIRE_NAME_SIZE; i++)
+		snprintf(name + 2 * i, 3, "%02x", holder->holder_reply.name[i]);
+}
+
+void holders_print_line(const struct visit *visit, const struct wire_message *holder, void *to)
+{
+	char name[2 * WIRE_NAME_SIZE + 1], size[SIZE_TEXT_MAX];
+
+	name_format(holder, name);
+	fprintf(to, "  client %s  %s  %s in %u slab%s%s\n", name, holder->holder_reply.peer,
+		size_format(leased(visit, holder), size), holder->holder_reply.slabs,
+		holder->holder_reply.slabs == 1 ? "" : "s",
+		holder->holder_reply.away ? ", vanished: they end if it does not come back" : "");
+}
+
+void holders_add_json(const struct visit *visit, const struct wire_message *holder, void *to)
+{
+	struct json_object *object = json_object_new_object();
+	char name[2 * WIRE_NAME_SIZE + 1];
+
+	name_format(holder, name);
+	json_object_object_add(object, "client", json_object_new_string(name));
+	json_object_object_add(object, "address", json_object_new_string(holder->holder_reply.peer));
+	json_object_object_add(object, "leased_bytes", json_object_new_uint64(leased(visit, holder)));
+	json_object_object_add(object, "vanished", json_object_new_boolean(holder->holder_reply.away));
+	json_object_array_add(to, object);
+}
+
+static void row_add(const struct visit *visit, const struct wire_message *holder, void *to)
+{
+	char row[HOLDER_COLUMNS][TABLE_CELL_MAX] = {0}, size[SIZE_TEXT_MAX];
+
+	name_format(holder, row[HOLDER_CLIENT]);
+	snprintf(row[HOLDER_ADDRESS], TABLE_CELL_MAX, "%s", holder->holder_reply.peer);
+	snprintf(row[HOLDER_LEASED], TABLE_CELL_MAX, "%s", size_format(leased(visit, holder), size));
+	snprintf(row[HOLDER_SLABS], TABLE_CELL_MAX, "%u", holder->holder_reply.slabs);
+	snprintf(row[HOLDER_STATE], TABLE_CELL_MAX, "%s", holder->holder_reply.away ? "vanished" : "connected");
+	table_add(to, row);
+}
+
+static int show_json(const struct visit *visit)
+{
+	struct json_object *root = json_object_new_object(), *list = json_object_new_array();
+	int status = holders_each(visit, holders_add_json, list);
+
+	json_object_object_add(root, "donor", json_object_new_string(visit->uri));
+	json_object_object_add(root, "holders", list);
+	if (status == 0)
+		printf("%s\n",
+		       json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(root);
+	return status < 0 ? COMMAND_FAILED : COMMAND_OK;
+}
+
+static int show(void *user)
+{
+	const struct holders *holders = user;
+	struct table *table;
+	int status;
+
+	if (holders->json)
+		return show_json(&holders->visit);
+	table = table_open("donors holders", columns, HOLDER_COLUMNS, &holders->style);
+	if (!table)
+		return COMMAND_USAGE;
+	status = holders_each(&holders->visit, row_add, table);
+	if (status < 0)
+		table_close(table);
+	else
+		table_print(table);
+	return status < 0 ? COMMAND_FAILED : COMMAND_OK;
+}
+
+int holders_command(int argc, char **argv)
+{
+	static struct holders holders; /* static, because strings from config_read() are never freed */
+	const struct config_setting settings[] = {
+	    {"key", CONFIG_STRING, &holders.visit.key_file, 0, 0, "FILE", "the key shared with the donor"},
+	    {"admin-key", CONFIG_STRING, &holders.visit.key_file, 0, 0, "FILE",
+	     "the donor's admin key, in place of --key: a donor that has one tells its holder only"},
+	    {"json", CONFIG_FLAG, &holders.json, 0, 0, NULL, "print JSON, sizes in bytes"},
+	    TABLE_SETTINGS(&holders.style),
+	    {0},
+	};
+	int status = visit_read(&holders.visit, "holders", settings, argc, argv);
+
+	if (status == -ECANCELED) {
+		printf(
+		    "usage: farpage donors holders URI [OPTION...]\n\n"
+		    "Lists the clients that lease memory of a donor. A client that has vanished keeps its leases for\n"
+		    "the donor's grace time.\n\n");
+		config_help(settings);
+		return COMMAND_OK;
+	}
+	return status < 0 ? COMMAND_USAGE : visit_run(&holders.visit, show, &holders);
+}

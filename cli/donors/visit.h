@@ -1,0 +1,32 @@
+/*
+ * visit: what the verbs of `farpage donors` share that speak with one donor. They read the donor's name and key from the
+ * command line, connect, ask, and disconnect.
+ *
+ * Threads: the caller's.
+ */
+#ifndef CLI_VISIT_H
+#define CLI_VISIT_H
+
+#include "client/donor/operate.h"
+#include "common/config.h"
+#include "wire/auth.h"
+
+struct visit {
+	const char *uri, *key_file;
+	uint8_t key[AUTH_KEY_SIZE];
+	struct operate *operate;
+	uint64_t slab_bytes;
+};
+
+/*
+ * Reads the options of @verb, and the donor's name between them, which becomes @visit->uri. Returns 0, -ECANCELED after
+ * --help, or -EINVAL after one logged line.
+ */
+int visit_read(struct visit *visit, const char *verb, const struct config_setting *settings, int argc, char **argv);
+/* Connects to the donor, calls @act with @user, and disconnects. Returns the exit status: that of @act, or COMMAND_FAILED after one
+   logged line. */
+int visit_run(struct visit *visit, int (*act)(void *user), void *user);
+/* Logs that @answer is a refusal or not the expected message. Returns -EACCES or -EPROTO. */
+int visit_denied(const struct visit *visit, const struct wire_message *answer);
+
+#endif
