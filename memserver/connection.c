@@ -168,6 +168,21 @@ static void request_take(struct donor *donor, const struct fabric_event *event)
 
 /* --- Sending --------------------------------------------------------------------------------------------- */
 
+/*
+ * Logs why a message cannot be sent. If too many messages are unsent, the network is usually at fault: it delivers nothing
+ * to the client, but still delivers the client's requests. So this is no mistake of the client.
+ */
+static void tell_unsent(const struct connection *connection, int status)
+{
+	enum donor_line kind = status == -ENOBUFS ? DONOR_VISITS : DONOR_MISTAKES;
+
+	if (connection->kind == CONNECTION_HANDSHAKE)
+		kind = DONOR_REFUSALS;
+	if (donor_may_tell(connection->donor, kind))
+		log_warning("cannot send to %s: %s: connection ended", fabric_conn_peer(connection->conn),
+			    status == -ENOBUFS ? "it receives nothing" : strerror(-status));
+}
+
 static void message_send(struct connection *connection, const struct wire_message *message)
 {
 	uint8_t bytes[WIRE_SEALED_MAX];
@@ -176,9 +191,7 @@ static void message_send(struct connection *connection, const struct wire_messag
 
 	/* The fabric reports a connection that has ended with FABRIC_DISCONNECTED. */
 	if (status < 0 && status != -ENOTCONN && !connection->deaf) {
-		if (donor_may_tell(connection->donor,
-				   connection->kind == CONNECTION_HANDSHAKE ? DONOR_REFUSALS : DONOR_MISTAKES))
-			log_warning("cannot send to %s: %s", fabric_conn_peer(connection->conn), strerror(-status));
+		tell_unsent(connection, status);
 		connection->deaf = connection->donor->deaf_clients = true;
 	}
 }
