@@ -9,6 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The exit status for settings that are wrong. The units do not restart a daemon that ended with it. */
+#define USAGE 2
+
 int main(int argc, char **argv)
 {
 	static struct settings settings;
@@ -20,7 +23,7 @@ int main(int argc, char **argv)
 	if (status == -ECANCELED)
 		return EXIT_SUCCESS;
 	if (status < 0)
-		return EXIT_FAILURE;
+		return USAGE;
 	/* The process that waits for this one needs only errors and warnings. */
 	if (settings.verbose)
 		level = LOG_LEVEL_DEBUG;

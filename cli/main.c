@@ -1,6 +1,7 @@
 /* farpage: the command. This file has the table of verbs. */
 #include "cli/commands.h"
 #include "common/log.h"
+#include "common/suggest.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,16 @@ static const struct command *main_find(const char *name)
 	return NULL;
 }
 
+static void main_unknown(const char *name)
+{
+	struct suggestion near = {.word = name};
+	char text[SUGGEST_TEXT_MAX];
+
+	for (unsigned i = 0; i < COMMANDS; i++)
+		suggest_consider(&near, commands[i].name);
+	log_error("no such verb: %s%s; farpage --help lists them", name, suggest_format(&near, "", text));
+}
+
 /* Flushes standard output. Returns COMMAND_FAILED if output was lost and @status is COMMAND_OK, otherwise @status. So
    a script notices a full disk or a closed pipe. */
 static int main_flushed(int status)
@@ -84,13 +95,13 @@ int main(int argc, char **argv)
 		main_help();
 		return main_flushed(COMMAND_OK);
 	}
-	if (strcmp(name, "--version") == 0) {
+	if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
 		printf("farpage %s\n", FARPAGE_VERSION);
 		return main_flushed(COMMAND_OK);
 	}
 	command = main_find(name);
 	if (!command) {
-		log_error("no such verb: %s; farpage --help lists them", name);
+		main_unknown(name);
 		return COMMAND_USAGE;
 	}
 	return main_flushed(command->run(argc - 1, argv + 1));

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "common/log.h"
+#include "common/suggest.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +56,12 @@ int subcommands_run(const struct subcommand *verbs, const char *family, const ch
 	for (const struct subcommand *verb = verbs; verb->name; verb++)
 		if (strcmp(verb->name, name) == 0)
 			return verb->act ? verb_act(verb, family, argc - 1, argv + 1) : verb->run(argc - 1, argv + 1);
-	log_error("%s: no such verb: %s; farpage %s --help lists them", family, name, family);
+	struct suggestion near = {.word = name};
+	char text[SUGGEST_TEXT_MAX];
+	for (const struct subcommand *verb = verbs; verb->name; verb++)
+		suggest_consider(&near, verb->name);
+	log_error("%s: no such verb: %s%s; farpage %s --help lists them", family, name, suggest_format(&near, "", text),
+		  family);
 	return COMMAND_USAGE;
 }
 

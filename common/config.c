@@ -18,6 +18,7 @@
 #include "common/config.h"
 #include "common/log.h"
 #include "common/size.h"
+#include "common/suggest.h"
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
@@ -410,6 +411,20 @@ int config_read_text(const struct config_setting *settings, const char *section,
 
 /* --- The command line ------------------------------------------------------------------------------------ */
 
+static void option_unknown(const struct config_setting *settings, const char *option, size_t length)
+{
+	char word[SUGGEST_MAX + 1], text[SUGGEST_TEXT_MAX];
+	struct suggestion near = {.word = word};
+
+	if (length > SUGGEST_MAX)
+		length = SUGGEST_MAX;
+	memcpy(word, option, length);
+	word[length] = '\0';
+	for (const struct config_setting *setting = settings; setting->name; setting++)
+		suggest_consider(&near, setting->name);
+	log_error("--%s: unknown option%s; --help names all of them", word, suggest_format(&near, "--", text));
+}
+
 /* Handles the option @argument, which is "name" or "name=value", without its dashes. @next is the next argument,
    which may be its value. Returns how many arguments it has used, or -errno after logging one line. */
 static int option_take(struct source *source, const char *argument, const char *next, const char *file_name,
@@ -420,7 +435,7 @@ static int option_take(struct source *source, const char *argument, const char *
 	bool is_file = file_name && strlen(file_name) == length && !memcmp(file_name, argument, length);
 	int index = setting_find(source->settings, argument, length), taken = 1;
 	if (index < 0 && !is_file) {
-		log_error("--%.*s: unknown option; --help names all of them", length > 64 ? 64 : (int)length, argument);
+		option_unknown(source->settings, argument, length);
 		return -EINVAL;
 	}
 	const struct config_setting *setting = index < 0 ? NULL : &source->settings[index];
@@ -455,6 +470,11 @@ static int options_read(struct source *options, int argc, char **argv, const cha
 		}
 		if (!strcmp(argv[at], "--help") || !strcmp(argv[at], "-h"))
 			return -ECANCELED;
+		if (!strcmp(argv[at], "-V") && setting_find(options->settings, "version", strlen("version")) >= 0) {
+			option_take(options, "version", NULL, NULL, NULL);
+			at++;
+			continue;
+		}
 		if (argv[at][1] != '-') {
 			log_error("%.64s: unknown option; --help names all of them", argv[at]);
 			return -EINVAL;

@@ -7,26 +7,30 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* The exit status for settings that are wrong. The units do not restart a daemon that ended with it. */
+#define USAGE 2
+
 static int reload(void *user, struct keyring *ret_before)
 {
 	return settings_reload(user, ret_before);
 }
 
+/* Returns the exit status. */
 static int run(struct settings *settings, const struct handover *handover, int argc, char **argv)
 {
 	int status = settings_read(settings, argc, argv);
 
 	if (status < 0)
-		return status == -ECANCELED ? 0 : status;
+		return status == -ECANCELED ? EXIT_SUCCESS : status == -EINVAL ? USAGE : EXIT_FAILURE;
 	if (handover && handover_check(handover, &settings->server.donor) < 0)
-		return -EINVAL;
+		return USAGE;
 	if (upgrade_is_trial())
-		return 0;
+		return EXIT_SUCCESS;
 	settings->server.handover = handover;
 	settings->server.argv = argv;
 	settings->server.reload = reload;
 	settings->server.user = settings;
-	return server_run(&settings->server);
+	return server_run(&settings->server) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)
@@ -41,5 +45,5 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	status = run(&settings, status == 0 ? &handover : NULL, argc, argv);
 	handover_free(&handover);
-	return status < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return status;
 }

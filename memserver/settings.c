@@ -257,14 +257,15 @@ int settings_is_loopback(const char *text, bool *ret_loopback)
 	struct uri uri;
 	int status;
 
-	if (uri_parse(text, FABRIC_DEFAULT_PORT, &uri) < 0) {
+	if (uri_parse(text, FABRIC_DEFAULT_PORT, &uri) < 0 ||
+	    (strcmp(uri.scheme, "tcp") != 0 && strcmp(uri.scheme, "rdma") != 0 && strcmp(uri.scheme, "auto") != 0)) {
 		log_error("--listen '%s': not an address; write it like " DEFAULT_LISTEN, text);
 		return -EINVAL;
 	}
 	status = getaddrinfo(uri.host, NULL, &hints, &addresses);
 	if (status) {
 		log_error("--listen %s: %s: %s; give an address of this machine", text, uri.host, gai_strerror(status));
-		return -EINVAL;
+		return -ENOENT;
 	}
 	*ret_loopback = true;
 	for (const struct addrinfo *at = addresses; at; at = at->ai_next)
@@ -301,14 +302,16 @@ static int keys_read(struct settings *s)
 static int listen_check(struct settings *s)
 {
 	bool loopback;
+	int status;
 
 	if (s->listen.count > SERVER_LISTEN_MAX) {
 		log_error("--listen: at most %u addresses", SERVER_LISTEN_MAX);
 		return -EINVAL;
 	}
 	for (unsigned i = 0; i < s->listen.count; i++) {
-		if (settings_is_loopback(s->listen.items[i], &loopback) < 0)
-			return -EINVAL;
+		status = settings_is_loopback(s->listen.items[i], &loopback);
+		if (status < 0)
+			return status;
 		if (loopback)
 			continue;
 		s->beyond_loopback = true;
@@ -420,10 +423,12 @@ int settings_read(struct settings *settings, int argc, char **argv)
 		return -ECANCELED;
 	}
 	log_setup("farpage-memserver", settings->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
-	if (listen_check(settings) < 0 || drain_check(settings) < 0)
-		return -EINVAL;
-	server_fill(settings);
-	return 0;
+	status = listen_check(settings);
+	if (status == 0 && drain_check(settings) < 0)
+		status = -EINVAL;
+	if (status == 0)
+		server_fill(settings);
+	return status;
 }
 
 /* --- Reload ---------------------------------------------------------------------------------------------- */

@@ -37,8 +37,9 @@ struct settings {
 };
 
 /*
- * Reads and checks all settings. @settings must stay at its address while the server runs. Returns 0, -EINVAL after one
- * logged line, or -ECANCELED if --help or --version was asked for and answered.
+ * Reads and checks all settings. @settings must stay at its address while the server runs. Returns 0. After one logged
+ * line it returns -EINVAL if a setting is wrong, or -ENOENT if a name does not resolve. Returns -ECANCELED if --help or
+ * --version was asked for and answered.
  */
 int settings_read(struct settings *settings, int argc, char **argv);
 
@@ -57,7 +58,8 @@ int settings_parse_sizes(struct settings *settings, const struct machine_memory 
 int settings_check_sizes(struct settings *settings, const struct machine_memory *memory);
 /* Checks that `failure_domain`, if given, is a valid name (wire.h). */
 int settings_check_failure_domain(const struct settings *settings);
-/* *ret_loopback says whether all of @uri's addresses are loopback. Fails if @uri is malformed or does not resolve. */
+/* *ret_loopback says whether all of @uri's addresses are loopback. Returns 0, -EINVAL if @uri is malformed, or -ENOENT if
+   its name does not resolve. */
 int settings_is_loopback(const char *uri, bool *ret_loopback);
 
 #endif

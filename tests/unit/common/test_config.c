@@ -117,7 +117,8 @@ static void mistaken_options_are_refused_with_one_exact_line(void)
 	ok(READ("--listen", "a,,b") == -EINVAL &&
 	       LOGGED("--listen: 'a,,b' has an empty item; write one, or several with a comma between"),
 	   "a list with an empty item is refused");
-	ok(READ("--donte", "1G") == -EINVAL && LOGGED("--donte: unknown option; --help names all of them"),
+	ok(READ("--donte", "1G") == -EINVAL &&
+	       LOGGED("--donte: unknown option (did you mean --donate?); --help names all of them"),
 	   "an unknown option is refused");
 	ok(READ("--don=1G") == -EINVAL && LOGGED("--don: unknown option; --help names all of them"),
 	   "an abbreviated option is refused");
