@@ -23,8 +23,8 @@
 
 #define FAR_ALONE_IO_MS 10000u
 #define FAR_TIMEOUT_MS 5000u
-/* With one copy, a lost donor loses its pages, so the wait is long. It is as long as that of NVMe over fabrics by
-   default (ctrl_loss_tmo). */
+/* With one copy, a lost donor loses its pages, so the wait is long. NVMe over fabrics waits as long by default
+   (ctrl_loss_tmo). */
 #define FAR_ALONE_TIMEOUT_MS 600000u
 _Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "what a session says of its way");
 _Static_assert(FAR_FAILURE_DOMAIN_SIZE == WIRE_FAILURE_DOMAIN_SIZE, "what a donor says of its domain");

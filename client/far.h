@@ -4,7 +4,7 @@
  * Theory of operation. The page array is divided into chunks, and each chunk fills one slab. The first write to a
  * chunk leases a slab for each replica, on donors that placement.c chooses. Later writes and reads of the chunk go
  * to these slabs. When the last live page of a chunk is discarded, the client waits half a second and then releases
- * the slabs. If the chunk is written again in that time, it keeps them.
+ * the slabs. If the chunk is written again in that time, it keeps the slabs.
  *
  * Programs mostly fill memory upwards, and a donor needs tens of milliseconds to make a slab ready. So when a chunk
  * is half full, the client already asks for a slab for the next chunk. A slab that stays unused is released like
@@ -67,8 +67,8 @@ struct far_config {
 	/* If true, pages are encrypted before they are sent (seal.h), with a key that only this store has. */
 	bool encrypt;
 	/* How long donors keep the slabs after this process has ended (the grace time). The least is 2 s. 0 means 2
-	   s, or 60 s with a state file. A process that falls silent without ending may only be paused, so donors
-	   then keep the slabs longer: at least 601 s, and at least timeout_ms plus 1 s. */
+	   s, or 60 s with a state file. A process that falls silent without ending is perhaps only paused, so
+	   donors then keep the slabs longer: at least 601 s, and at least timeout_ms plus 1 s. */
 	unsigned grace_ms;
 	unsigned timeout_ms; /* a donor out of reach for this long is lost; 0 for the default of far_timeout_ms() */
 	/*
@@ -82,8 +82,8 @@ struct far_config {
 	 * size, donors, replicas, backup or encryption. With a donors file, a difference in donors is no error: the
 	 * store first uses the donors named in the state file, and then follows the donors file.
 	 *
-	 * The caller must repeat the writes that were in flight when the earlier process ended. Until then, a page
-	 * of such a write has its old or its new contents, or its reads fail with -EBADMSG.
+	 * The caller must repeat the writes that were in flight when the earlier process ended. Until it repeats a
+	 * write, the write's pages have their old or new contents, or reads of them fail with -EBADMSG.
 	 *
 	 * Donors keep the slabs for grace_ms after the process has ended. store_close() empties the file.
 	 */

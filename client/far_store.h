@@ -14,8 +14,8 @@
  *           belongs to the round in which it was made, and is not used in a later round.
  *   status  0 until the donor is lost, then -errno. While it is 0, requests wait for a donor that is away.
  *
- * A lost donor may be used again in a later round. Its old slots have been detached by then, so its slots name only
- * slabs that were leased since.
+ * A lost donor may be used again in a later round. Its old slots have been detached by then, so no slot names a
+ * slab that the donor lent before.
  *
  * Locks: `attach` and `lock`. No thread holds both. The data path takes neither.
  */

@@ -263,7 +263,7 @@ static void writes_fail(const struct backup *backup, uint64_t first, uint32_t co
 			io->status = -EIO;
 }
 
-/* Answers the writes whose pages have all left the ring, to the disk or because the disk has refused them. */
+/* Answers the writes whose pages have all left the ring: each is on the disk, or the disk has refused it. */
 static void writes_answer(struct backup *backup)
 {
 	uint64_t taken = backup_ring_taken_count(&backup->ring);
@@ -309,7 +309,7 @@ static unsigned batch_order(struct backup *backup)
 
 		if (!place)
 			break;
-		/* This copy was read from donors, and the page was written again since. The ring may lack the newer
+		/* Skips a copy that was read from donors if the page was written since. The ring may lack the newer
 		   copy, so the page counts as missed again. */
 		if (place->again &&
 		    !page_is_right(backup, place->page, backup_ring_bytes(&backup->ring, backup->batch))) {
@@ -492,7 +492,7 @@ void backup_stop(struct backup *backup)
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
 
-/* Marks all live pages as missed, so that they are copied again, because the ring of the earlier process is
+/* Marks all live pages as missed, so that they are copied again. The copies in the earlier process's ring are
    gone. */
 static void backup_miss_all(struct backup *backup)
 {

@@ -110,8 +110,8 @@ int backup_open(struct far *far, struct backup **ret_backup);
 /* Frees the backup, which nobody may use any more. If @keep is true, its file stays for another process. NULL is
    allowed. */
 void backup_close(struct backup *backup, bool keep);
-/* backup_start() starts the backup's thread, and returns 0 or -errno. backup_stop() ends it, but if another process
-   is to adopt the store, waits until the ring is empty. NULL is allowed. */
+/* backup_start() starts the backup's thread, and returns 0 or -errno. backup_stop() ends it. If another process is
+   to adopt the store, backup_stop() first waits until the ring is empty. NULL is allowed. */
 int backup_start(struct backup *backup);
 void backup_stop(struct backup *backup);
 /* Does the thread's work at @now. Returns when to call this again, or UINT64_MAX if only when `wake` or the disk's

@@ -29,7 +29,8 @@
 /* The mark after a file's pages: this text, then the id of the machine's boot. */
 #define DISK_MARK "farpage backup 1\n"
 #define DISK_MARK_SIZE 64
-/* How long an adopting process waits for the last writes of a killed process, and how often it looks. */
+/* How long an adopting process waits for the last writes of a killed process, and how often it tries the file's
+   lock. */
 #define HELD_NS UINT64_C(30000000000)
 #define HELD_LOOK_NS UINT64_C(10000000)
 
@@ -43,8 +44,7 @@ struct backup_disk {
 
 /* --- Checks for both kinds ------------------------------------------------------------------------------------- */
 
-/* Returns true if @device, which is the backup or has its file, is a ublk device. A ublk device counts as far
-   memory. */
+/* Returns true if @device is a ublk device, which counts as far memory. @device is the backup or holds its file. */
 static bool device_is_far(dev_t device)
 {
 	char path[64], target[256];
@@ -154,9 +154,9 @@ static void mark_make(char mark[DISK_MARK_SIZE])
 	close(fd);
 }
 
-/* Returns 0 if the file may be used: it is empty, or a backup. Otherwise logs one line and returns -EEXIST. A
-   killed process leaves a backup that is not locked. After a reboot such a backup is worthless, because the store's
-   memory is gone. But in the same boot its store may still be adopted, so it is refused unless @adopt is true. */
+/* Returns 0 if the file may be used, or logs one line and returns -EEXIST. It may be used if it is empty, or if it
+   is a backup that a killed process has left. After a reboot such a backup is worthless, because its store's memory
+   is gone. In the same boot its store may still be adopted, so @adopt must be true. */
 static int file_check(const struct backup_disk *disk, const struct stat *status, bool adopt)
 {
 	char mark[DISK_MARK_SIZE] = {0}, ours[DISK_MARK_SIZE];

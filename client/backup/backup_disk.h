@@ -52,7 +52,7 @@ struct backup_disk_done {
  */
 int backup_disk_open(const char *path, uint64_t pages, uint64_t bytes, bool keep, bool adopt,
 		     struct backup_disk **ret_disk);
-/* Opens the backup like that of a new store that no other process adopts, and closes it. Returns the same values as
+/* Opens and closes the backup as for a new store, with @keep and @adopt false. Returns the same values as
    backup_disk_open(). */
 int backup_disk_check(const char *path, uint64_t bytes);
 /* Closes the disk. No operation may be in flight. If @keep is true, the file stays for another process, and

@@ -80,8 +80,8 @@ static bool ring_put(struct backup_ring *ring, uint64_t page, const void *data, 
 	place->page = page;
 	place->again = again;
 	memcpy(ring->bytes + place_of(ring, tail) * STORE_PAGE, data, STORE_PAGE);
-	/* Sequentially consistent, because the thread that takes out sets `asleep` and then loads this, before it
-	   sleeps (backup.c). */
+	/* Sequentially consistent, because before the backup's thread sleeps, it sets `asleep` and then loads
+	   `sequence` (backup.c). */
 	atomic_store(&place->sequence, tail + 1);
 	return true;
 }
@@ -146,7 +146,7 @@ uint64_t backup_ring_next_missed(const struct backup_ring *ring, uint64_t page)
 
 uint64_t backup_ring_count(const struct backup_ring *ring)
 {
-	/* Loads the head first, because it never overtakes the tail. */
+	/* Loads the head before the tail. In the other order, the head might be ahead of the old tail. */
 	uint64_t head = atomic_load(&ring->head);
 
 	return atomic_load(&ring->tail) - head;
@@ -157,7 +157,7 @@ uint64_t backup_ring_put_count(const struct backup_ring *ring)
 	return atomic_load(&ring->tail);
 }
 
-/* --- The thread that takes out ---------------------------------------------------------------------------------- */
+/* --- The backup's thread ---------------------------------------------------------------------------------------- */
 
 struct backup_ring_place *backup_ring_at(struct backup_ring *ring, uint64_t index)
 {

@@ -13,7 +13,7 @@
  * `again`, and its checksum is checked when it is taken out. If the checksum is wrong, the page is missed again.
  *
  * Threads. Any thread may put, miss and unmiss, and may read the counts and the bits. The functions from
- * backup_ring_at() on are for the thread that takes out. Nothing is allocated after backup_ring_open().
+ * backup_ring_at() on are for the backup's thread. Nothing is allocated after backup_ring_open().
  */
 #ifndef CLIENT_BACKUP_RING_H
 #define CLIENT_BACKUP_RING_H
@@ -39,7 +39,7 @@ struct backup_ring {
 	_Atomic uint64_t *missed;
 	_Atomic uint64_t missed_count;
 	_Alignas(64) _Atomic uint64_t tail;
-	_Alignas(64) _Atomic uint64_t head; /* only the thread that takes out changes it */
+	_Alignas(64) _Atomic uint64_t head; /* only the backup's thread changes it */
 };
 
 /* Opens a ring with as many places as fit in @bytes: a power of 2 from RING_PAGES_MIN to RING_PAGES_MAX. 0 means

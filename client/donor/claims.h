@@ -6,9 +6,9 @@
  * time. The donor confirms a slab with its address and rkey, which claims_confirmed() stores in the table. Or it
  * denies the slab, because it has taken the slab meanwhile. claims_over() is true when every claim is answered.
  *
- * While the donor is away, it gets no new slots. While its slabs are being claimed, its slots are not detached
- * either (leases.h), except if the donor has taken the slab. A slab whose slot was detached earlier is not claimed,
- * so the donor takes it back.
+ * While the donor is away, no new slot is on it. While its slabs are being claimed, no slot is detached from it
+ * either (leases.h), unless the donor has taken the slot's slab. A slab whose slot was detached earlier is not
+ * claimed, so the donor takes it back.
  *
  * No I/O and no clock. Threads: the control thread.
  */
@@ -32,8 +32,8 @@ struct claims {
 uint64_t claims_count(const struct chunk_table *table, unsigned donor);
 
 void claims_begin(struct claims *claims, struct chunk_table *table, unsigned donor);
-/* Stores the next slab to claim, and the number that the claim must carry. Returns false if the window is full, or
-   if no slab is left. */
+/* Stores the next slab to claim, and the number that the claim must carry. Returns false if CLAIMS_WINDOW claims
+   are in flight, or if no slab is left. */
 bool claims_next(struct claims *claims, uint32_t *ret_request, uint64_t *ret_slab);
 /* The donor has confirmed a claim. Returns 0, or -EPROTO if that slab was not claimed. */
 int claims_confirmed(struct claims *claims, uint32_t request, uint64_t slab, uint64_t address, uint32_t rkey);

@@ -35,7 +35,7 @@ void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t se
 	comeback->met = false;
 }
 
-/* Makes the donor AWAY, to be tried every second as one that holds nothing. */
+/* Makes the donor AWAY. It holds nothing of ours, and is tried every second. */
 static void anew_begin(struct comeback *comeback, uint64_t now)
 {
 	comeback->state = COMEBACK_AWAY;
@@ -86,7 +86,7 @@ static bool status_is_final(int status)
 	       status == -EINVAL;
 }
 
-/* Returns true if the reason for which a connection ended or was not made may soon pass. If this machine lacks
+/* Returns true if @status, with which a connection ended or could not be made, may soon pass. If this machine lacks
    something (memory, descriptors, a device that is being reset), pages that are safe on the donor must not be given
    up. If only one connection of an UP donor was at fault, the next handshake and the claims will show this. */
 static bool status_may_pass(const struct comeback *comeback, int status)
@@ -110,8 +110,8 @@ bool comeback_is_out_of_reach(int status)
 	       status == -ERESTART || status == -EHOSTUNREACH || status == -ENETUNREACH;
 }
 
-/* Starts the pause before the next try. It doubles with each try, between the shortest and the longest pause, and a
-   random part of up to half of it is left out. */
+/* Starts the pause before the next try. The pause doubles with each try, up to the longest pause. A random part of
+   it, at most half, is left out. */
 static void pause_begin(struct comeback *comeback, uint64_t now)
 {
 	uint64_t pause = COMEBACK_PAUSE_MIN_NS;
@@ -147,7 +147,7 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 			comeback->tries = 0;
 		comeback->unknown = false;
 		comeback->reset = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
-				  status == -EACCES; /* a process that ends loses its memory before its connections */
+				  status == -EACCES; /* -EACCES: an ending program loses memory before connections */
 		comeback->status = status;
 	} else if (comeback->unknown) {
 		comeback->status = status;
@@ -191,7 +191,7 @@ enum comeback_step comeback_denied(struct comeback *comeback)
 void comeback_waits(struct comeback *comeback, uint64_t since)
 {
 	if (comeback->anew)
-		return; /* no request waits for such a donor */
+		return; /* no request waits for a donor that holds nothing */
 	if (since + comeback->patience_ns < comeback->end_at)
 		comeback->end_at = since + comeback->patience_ns;
 }

@@ -23,10 +23,11 @@
  * could delay a request for ever. When patience is over, the donor is LOST.
  *
  * Some donors are LOST earlier. If a connection was reset and the donor's machine refuses the next one, the donor's
- * program has ended and its memory is gone. If a machine refuses after mere silence, it may be booting, so the
- * client waits: if it has rebooted, the donor answers with a new incarnation and is LOST then. A name that does not
- * resolve, or a missing route, may come back, so the client waits, too. If this machine lacks something (memory,
- * descriptors, a device), the donor is not at fault, so the client waits until patience is over.
+ * program has ended and its memory is gone. If the last connection ended in mere silence and the next one is
+ * refused, the machine may be booting, so the client waits. After a reboot the donor answers with a new
+ * incarnation, and is LOST then. A name that does not resolve, or a missing route, may come back, so the client
+ * waits, too. If this machine lacks something (memory, descriptors, a device), the donor is not at fault, so the
+ * client waits until patience is over.
  *
  * A donor that is being upgraded sends SUSPEND (-ERESTART). Its machine then refuses connections until the next program
  * listens, so the client waits, too.
@@ -103,12 +104,12 @@ void comeback_absent(struct comeback *comeback, uint64_t patience_ns, uint64_t s
 void comeback_let_go(struct comeback *comeback);
 /*
  * A connection to the donor has ended, or could not be made, with @status. @final means that the donor itself has
- * refused us, so that @status does not matter.
+ * refused us, whatever @status is.
  */
 enum comeback_step comeback_broke(struct comeback *comeback, int status, bool final, uint64_t now);
 /* The donor has welcomed a try. It holds @slabs slabs for us, and the chunk table names @held slabs on it. */
 enum comeback_step comeback_welcomed(struct comeback *comeback, uint64_t incarnation, uint64_t slabs, uint64_t held);
-/* All claims were confirmed, or one was denied because the slab is gone. */
+/* comeback_claimed(): all claims were answered. comeback_denied(): a claim was denied because the slab is gone. */
 enum comeback_step comeback_claimed(struct comeback *comeback);
 enum comeback_step comeback_denied(struct comeback *comeback);
 /* A request has been waiting for the donor since @since, although the donor may have been UP in between. */
@@ -116,8 +117,8 @@ void comeback_waits(struct comeback *comeback, uint64_t since);
 /* Makes a LOST donor AWAY, so that it is tried again. No slot may name its slabs. Returns false, and changes
    nothing, if the donor has refused us for good. */
 bool comeback_anew(struct comeback *comeback, uint64_t now);
-/* Returns true if @status means that the donor or the route to it is missing, rather than something of this
-   machine. */
+/* Returns true if @status means that the donor or the route to it is missing. Returns false if this machine lacks
+   something. */
 bool comeback_is_out_of_reach(int status);
 /* Returns true if the donor is neither UP nor LOST, so that requests wait for it. */
 bool comeback_is_waited_for(const struct comeback *comeback);

@@ -281,7 +281,7 @@ static int control_open(struct far *far)
 	struct fabric_config config = far->config.fabric;
 	int error;
 
-	config.spin_us = 0; /* nobody waits for this thread in microseconds */
+	config.spin_us = 0; /* no answer is needed within microseconds */
 	config.depth = CONTROL_DEPTH;
 	error = fabric_open(&config, &far->fabric);
 	if (error == 0)

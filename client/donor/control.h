@@ -4,7 +4,7 @@
  * Theory of operation. The thread first opens the store: it connects to the donors and lays out the tables, or
  * adopts the store of an ended process. Then control_step() runs in a loop. It sleeps until an event arrives or a
  * time comes. It passes events and times to the donors (donors.c) and to the lease planner (leases.c), which make
- * all decisions, and carries out the planner's actions. An idle store costs only heartbeats.
+ * all decisions. It also carries out the planner's actions. An idle store costs only heartbeats.
  *
  * The thread has a stack of 256 KiB and blocks all signals. It allocates memory only until the store is open.
  */

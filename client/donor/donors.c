@@ -20,8 +20,8 @@
    configured deadline. It is not shorter, because the kernel sends the first packet of a connect again only after a
    second. */
 #define DONORS_TRY_MS 1000u
-/* Donors must keep our leases for longer than we try to reach them, and also while this process is stopped for a
-   while by its user, a debugger or a migration. */
+/* If this process falls silent, donors keep our leases a second longer than we try to reach them, and at least ten
+   minutes. It may have been stopped by its user, a debugger or a migration. */
 #define DONORS_GRACE_MORE_MS 1000u
 #define DONORS_STOPPED_MS 600000u
 /* How long donors keep leases after a connection ended without a SUSPEND. Then this process has ended, or the
@@ -138,8 +138,8 @@ static void donor_return(struct far *far, unsigned index, uint64_t now)
 	donor->adopted = donor->added = false;
 	donors_incarnation_keep(far, index, donor->comeback.incarnation);
 	donor_heard(donor);
-	/* Does not use claims.held, because the donor may have taken some of these slabs since it confirmed
-	   them. */
+	/* Counts the slabs anew, because the donor may have taken some since it confirmed them. claims.held still
+	   includes them. */
 	leases_donor_back(&far->leases, index, claims_count(&far->table, index), donors_free_bytes(donor), now);
 	round_begin(far, donor);
 }

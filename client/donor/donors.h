@@ -27,8 +27,8 @@
 #include "client/far_store.h"
 
 void donors_connect(struct far *far, uint64_t now);
-/* Returns how donors_connect() has ended: 1 if this is not known yet, 0 if all donors are ready, or if
-   config.go_without is set and enough of them are. Returns -errno, which is logged, if the store cannot be
+/* Returns how donors_connect() has ended: 1 if this is not known yet, 0 if all donors are ready. With
+   config.go_without, 0 also if enough donors are ready. Returns -errno, which is logged, if the store cannot be
    opened. */
 int donors_outcome(const struct far *far);
 bool donors_donor_is_ready(const struct far_donor *donor);
@@ -37,12 +37,12 @@ bool donors_donor_is_ready(const struct far_donor *donor);
 void donors_opened(struct far *far, uint64_t now);
 /* Starts to adopt a store whose tables are in place. Every donor counts as away, and is tried at once. */
 void donors_adopt(struct far *far, uint64_t now);
-/* Returns how donors_adopt() has ended: 0 as soon as one donor is up, or 1 if none is, but some may be later. If
-   all donors are lost, returns 0 if none of them holds slabs of the store and there is a backup, and otherwise
-   -errno. Also returns -errno if a donor rejects the key or the protocol version. */
+/* Returns how donors_adopt() has ended: 0 as soon as one donor is up, or 1 while some donor may still come up. If
+   all donors are lost, returns -errno. But if none of them holds slabs of the store and there is a backup, returns
+   0. Also returns -errno if a donor rejects the key or the protocol version. */
 int donors_adopt_outcome(const struct far *far);
 /* Completes the adoption after donors_adopt_outcome() has returned 0. Until this call, slabs of lost donors are not
-   given up, because the adoption may be tried again. Now they count as lost. */
+   given up, because the adoption may be tried again. This call gives them up. */
 void donors_adopted(struct far *far, uint64_t now);
 /* Passes an event of a session's connection to that session, and acts on the result. */
 void donors_event(struct far *far, const struct fabric_event *event, uint64_t now);

@@ -160,7 +160,8 @@ static bool is_numeric(const char *text)
 	return uri_parse(text, 0, &uri) == 0 && uri_is_numeric(&uri);
 }
 
-/* Returns true if the store can follow the new version. Otherwise logs why not and returns false. */
+/* Returns true if the store can use the donors in the new version of the file. Otherwise logs why not and returns
+   false. */
 static bool version_check(const struct far *far)
 {
 	const struct donors_list *list = far->list;
@@ -192,7 +193,7 @@ static bool version_check(const struct far *far)
 	return true;
 }
 
-/* Begins to try the donor, as one that holds nothing. */
+/* Begins to try to reach the donor, which holds nothing of ours. */
 static void donor_begin(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];

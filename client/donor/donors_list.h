@@ -14,7 +14,7 @@
  *   again    A donor that is named again before it has left stays. If it has left, it begins anew in its old place.
  *
  * Places. A store with a donors file has FAR_DONORS_MAX places. A donor keeps its place until the store is closed,
- * because queues and messages refer to places. So a store can have at most that many different donors in its
+ * because queues and messages refer to places. So a store can have at most FAR_DONORS_MAX different donors in its
  * lifetime. With a state file, added donors are recorded there, so a process that adopts the store knows them.
  *
  * Names. The resolver may block for seconds, but the control thread must send heartbeats. So a donor that is added

@@ -11,7 +11,8 @@
 #define PRESSING_NS (5000 * NS_PER_MS)
 
 /* Counts and logs pages that were lost because their slabs were taken before the pages could be moved. @lost is
-   their number. Also logs pages that became KEPT: @kept is integrity.kept from before. */
+   their number. Also logs pages that became KEPT: @kept is the value of integrity.kept before the slabs were
+   taken. */
 static void lost_tell(struct far *far, const char *who, uint64_t lost, uint64_t kept)
 {
 	donors_tell_kept(far, kept);

@@ -18,9 +18,10 @@ void donors_tell_broke(const struct far_donor *donor);
 void donors_tell_away(const struct far *far, struct far_donor *donor);
 /* A donor that the donors file has added does not answer, or refuses this client. Logs a warning, once. */
 void donors_tell_not_added(struct far_donor *donor);
-/* The donor is up again, or, if its store was adopted or opened without it, for the first time. */
+/* The donor is up again. If the store was adopted, or opened without this donor, it is up for the first time. */
 void donors_tell_back(const struct far_donor *donor);
-/* The donor is lost. The line gives the donor's own reason, if it gave one. */
+/* The donor is lost. Logs an error. If the donor is gone, the line has the reason that the donor gave, or else how
+   the connection failed. */
 void donors_tell_lost(const struct far *far, const struct far_donor *donor);
 /* The donor is reached for the first time. Logs a line if its grace time is shorter than this process needs. */
 void donors_tell_grace(const struct far *far, const struct far_donor *donor);

@@ -11,10 +11,10 @@
 
 /* Starts a session with the donor at @uri. The session is LOST if the donor is not reached within @connect_ms. */
 void donors_session_open(struct far *far, struct far_donor *donor, const char *uri, unsigned connect_ms, uint64_t now);
-/* Ends the donor's current round, if it has one, and wakes all queues, so that they end their connections. */
+/* Ends the donor's current round, if any. Wakes all queues, which then end their connections to the donor. */
 void donors_round_end(struct far *far, struct far_donor *donor);
 /* Stores in the state file, if there is one, which incarnation of the donor has our slabs. Must be called before
-   that incarnation gets any. @incarnation is 0 when the donor's slabs have been given up. */
+   that incarnation grants us a slab. @incarnation is 0 when the donor's slabs have been given up. */
 void donors_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation);
 /* Gives up the donor's slabs: counts the pages that are lost with them and ends the round. The donor is then tried
    again, as one that holds nothing. */

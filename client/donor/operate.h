@@ -22,7 +22,7 @@ int operate_open(const struct far_config *config, const char *uri, struct operat
 struct operate_refusal {
 	uint16_t reason, detail; /* enum wire_reason */
 };
-/* Does the same, but logs nothing. *ret_refusal is always written. */
+/* Like operate_open(), but logs nothing. Always writes *ret_refusal. */
 int operate_try(const struct far_config *config, const char *uri, struct operate_refusal *ret_refusal,
 		struct operate **ret_operate);
 /* Says goodbye and frees the session. NULL is allowed. */

@@ -45,7 +45,7 @@ void session_tick(struct session *session, uint64_t now, struct donor_answer *an
 /* Returns when session_tick() must be called next, or UINT64_MAX for never. */
 uint64_t session_due(const struct session *session);
 /* Sends a request, or CLAIMED, which has no answer. Returns false if the session is not READY, or if sending
-   failed. In the latter case the session is LOST. */
+   failed. If sending failed, the session is LOST. */
 bool session_request(struct session *session, const struct wire_message *message, uint64_t now);
 /* Sends a message that has no answer. The message may get lost. */
 void session_tell(struct session *session, const struct wire_message *message);
@@ -53,9 +53,9 @@ void session_tell(struct session *session, const struct wire_message *message);
    be all zero. */
 void session_end(struct session *session);
 /* Tells the donor that the client is alive (SUSPEND), and ignores the connection from now on. The donor then keeps
-   the leases for the grace time. The connection stays open until the next session with the donor is READY, because
-   its end might arrive without the message. The donor would then think that this process has ended, and would keep
-   the leases only for closed_ms. */
+   the leases for the grace time. The connection stays open until the next session with the donor is READY. A donor
+   that saw the connection end without the message would think that this process has ended, and would keep the
+   leases only for closed_ms. */
 void session_suspend(struct session *session);
 /* Ends the session's connections without a message, as if the process had ended. The donor keeps the leases for
    closed_ms. */

@@ -63,7 +63,7 @@ static int write_commit(struct far_queue *queue, const struct far_piece *piece)
 		   free slab. */
 		return far->backup ? -EAGAIN : -EIO;
 	}
-	/* Pages that were live before are already in the count. */
+	/* Pages that were live before were counted already, so their second count is dropped. */
 	far_piece_drop(queue, piece, live);
 	return 0;
 }

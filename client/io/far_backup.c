@@ -153,8 +153,8 @@ static void complain(struct far *far, uint64_t page)
 			  far->backup_path, page);
 }
 
-/* Returns 0 if every page has the contents of its last write, or else the status of the read, or -EBADMSG. Makes
-   wrong KEPT pages lost, except on the rebuild thread's queue. */
+/* Returns 0 if every page has the contents of its last write. Otherwise returns the read's error, or -EBADMSG.
+   Makes wrong KEPT pages lost, except on the rebuild thread's queue. */
 static int read_check(struct far_queue *queue, const struct backup_io *read)
 {
 	struct integrity *integrity = &queue->far->integrity;

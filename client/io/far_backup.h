@@ -12,13 +12,13 @@
  * If a KEPT page is wrong on the backup, it is lost, because there is no other copy. If a live page is wrong on the
  * backup, the request goes back to the donors.
  *
- * Crowded donors. If a chunk is denied a slab, because no donor has one free or none can be reached, its write goes
- * to the backup, and donors count as `crowded`. From then on, writes to chunks without a slab go to the backup
- * without asking for one. Once a second, the rebuild thread asks for a slab, to bring KEPT pages back
- * (rebuild_backup.h). When it gets one, it clears `crowded`.
+ * Crowded donors. A chunk is denied a slab if no donor has one free, or if no donor can be reached. The chunk's
+ * write then goes to the backup, and donors count as `crowded`. While donors are crowded, a write to a chunk
+ * without a slab goes to the backup and asks for no slab. Once a second, the rebuild thread asks for a slab, to
+ * bring KEPT pages back (rebuild_backup.h). When it gets one, it clears `crowded`.
  *
- * When a chunk leaves for the backup, the rebuild thread moves its pages. These writes name FAR_ON_BACKUP in place
- * of a donor, and change neither checksum nor generation.
+ * When a chunk leaves for the backup, the rebuild thread moves its pages. Its writes name FAR_ON_BACKUP in place of
+ * a donor, and change neither checksum nor generation.
  *
  * Threads: the queue's. The backup's thread calls backup_io.answer.
  */
@@ -29,7 +29,7 @@
 
 struct backup_io;
 
-/* Means the backup, where otherwise a donor's number is given. */
+/* The donor number that stands for the backup. */
 #define FAR_ON_BACKUP FAR_DONORS_MAX
 
 /* Allocates the queue's memory for the backup, if there is a backup. Returns 0 or -ENOMEM. */
@@ -46,11 +46,12 @@ bool far_backup_is_left(const struct far_queue *queue, const struct far_request 
 enum far_progress far_backup_read(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count, bool kept);
 /* far_backup_stands_in() returns true if writes to the chunk go to the backup without asking for a slab.
    far_backup_takes_over() is called for a write whose chunk was denied a slab for the reason in the request's
-   status. If the backup can take the write, it clears the status, marks donors as crowded, and returns true. */
+   status. If the backup can take the write, far_backup_takes_over() clears the status, marks donors as crowded, and
+   returns true. */
 bool far_backup_stands_in(const struct far_queue *queue, uint64_t chunk);
 bool far_backup_takes_over(const struct far_queue *queue, struct far_request *request);
-/* Writes the request's next pages, at most @count, to the backup. Returns FAR_WAITS if no piece is free or a window
-   is open. */
+/* Writes the request's next pages, at most @count, to the backup. Returns FAR_WAITS if no piece is free or the
+   rebuild window has some of the pages. */
 enum far_progress far_backup_write(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count);
 /* Handles one answer of the backup, and ends its piece. */
 void far_backup_end(struct far_queue *queue, struct backup_io *io);

@@ -13,8 +13,8 @@
 #define BUFFER_BYTES ((size_t)HEDGE_PAGES * STORE_PAGE)
 #define BUFFERS_BYTES (HEDGE_BUFFERS * BUFFER_BYTES)
 #define ALL_IDLE ((UINT32_C(1) << HEDGE_BUFFERS) - 1)
-/* A difference in latency below this does not count, because reading the clock, or a busy CPU, can add as much to a
-   fast answer. */
+/* Smaller differences in latency do not count: reading the clock, or a busy CPU, can add as much to a fast
+   answer. */
 #define NOISE_NS UINT64_C(5000)
 
 _Static_assert(HEDGE_BUFFERS < 32, "a bit each");
@@ -60,7 +60,7 @@ static bool buffer_is_free(const struct far_hedge *hedge, unsigned try)
 	return (unsigned)__builtin_popcount(hedge->idle) > (try ? 0 : HEDGE_KEPT);
 }
 
-/* Returns the slot, other than @not_slot, that is tried out next. */
+/* Returns the next slot to read from only to see how fast its donor is: one of @slots, but not @not_slot. */
 static unsigned slot_to_look_at(const struct far_queue *queue, unsigned slots, unsigned not_slot)
 {
 	unsigned others = slots & ~(1u << not_slot);
@@ -224,8 +224,8 @@ static void piece_hedge(struct far_queue *queue, uint16_t index)
 	struct chunk_view view;
 	int slot;
 
-	/* The late answer may arrive after the caller has discarded the pages. Until then, this count keeps the
-	   slabs. */
+	/* Raises the chunk's count, so that its slabs stay until the late answer arrives. By then the caller may
+	   have discarded the pages. */
 	if (!chunk_hold_ready(&queue->far->table, piece->chunk, 1, &view))
 		return;
 	/* A thread that changes slots waits for pieces of earlier versions. So the hedge may use only slots of the

@@ -80,7 +80,7 @@ static enum far_way piece_publish(struct far_queue *queue, const struct far_requ
 	uint64_t page = request->io.page + request->next;
 	enum far_way way = FAR_GOES_OUT;
 
-	/* Publishes before it looks at slots and window: see far_queue.h. */
+	/* Publishes before it looks at the slots and the rebuild window: see far_queue.h. */
 	atomic_store(published, published_make(page, count, view ? view->version : chunk_version(table, chunk), write));
 	if (view && !chunk_is_unchanged(table, chunk, view))
 		way = FAR_ANEW;
@@ -104,8 +104,8 @@ enum far_way far_piece_publish(struct far_queue *queue, uint16_t request, uint32
 	enum far_way way = queue->direct ? FAR_GOES_OUT : FAR_KEPT_OUT;
 
 	assert(queue->idle_piece_count);
-	/* Tries twice. If the window closes after `waiting` was set, that wakes the queue. If it closed before, the
-	   second try finds it closed. */
+	/* Tries twice. If the window is closed after `waiting` was set, the queue is woken. If it was closed
+	   before, the second try finds this. */
 	for (unsigned i = 0; i < 2 && way == FAR_KEPT_OUT; i++) {
 		way = piece_publish(queue, &queue->requests[request], count, chunk, view);
 		if (way == FAR_KEPT_OUT)

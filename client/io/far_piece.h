@@ -46,12 +46,12 @@ struct far_piece {
 
 /* Makes a piece of the request's next @count pages, and publishes it. @view is NULL if the piece uses no slot.
    Returns FAR_GOES_OUT if the piece can be sent. Otherwise there is no piece. FAR_ANEW means that the chunk's slots
-   are no longer those of @view. FAR_KEPT_OUT means that a window is open, and the queue will be woken when it
-   closes. At least one piece must be FREE. */
+   are no longer those of @view. FAR_KEPT_OUT means that the rebuild window has some of the pages. The queue is
+   woken when the window closes. At least one piece must be FREE. */
 enum far_way { FAR_GOES_OUT, FAR_ANEW, FAR_KEPT_OUT };
 enum far_way far_piece_publish(struct far_queue *queue, uint16_t request, uint32_t count, uint64_t chunk,
 			       const struct chunk_view *view, uint16_t *ret_piece);
-/* Makes a piece in the same way, without publishing it. Returns the piece. */
+/* Makes a piece of the request's next @count pages without publishing it. Returns the piece. */
 uint16_t far_piece_start(struct far_queue *queue, uint16_t request, uint32_t count, uint64_t chunk, uint32_t epoch);
 /* Moves a read that may be hedged to its next state. */
 void far_piece_move(struct far_queue *queue, uint16_t piece, enum far_piece_state to);

@@ -112,7 +112,7 @@ static int link_connect(struct far_queue *queue, unsigned index)
 			      &queue->links[index].conn);
 }
 
-/* Ends the connection to the donor, if there is one, which fences it. Operations in flight there are carried out
+/* Ends the connection to the donor, if there is one, and so fences it. Its operations in flight are carried out
    anew. */
 static void link_drop(struct far_queue *queue, unsigned donor)
 {
@@ -410,8 +410,8 @@ void far_queue_close(struct store_queue *base)
 
 	far_backup_queue_end(queue);
 	/* No LATE piece (far_hedge.h) will be polled any more, but each still protects its slabs from being
-	   released. Ending the connections ends these pieces. Until then the queue stays in far->queues, so that
-	   other threads see them. */
+	   released. Ending the connections ends these pieces. Other threads find them only through far->queues, so
+	   the queue leaves that list only afterwards. */
 	for (unsigned i = 0; i < far->donor_count; i++)
 		if (queue->links[i].conn)
 			link_drop(queue, i);

@@ -30,8 +30,8 @@
  * wait for the pieces that use the old slots, or that write in the window. So the queue publishes a piece before it
  * sends the piece: its pages, and the version of the slots. Then the queue looks at the slots again. If they have
  * changed, the piece is withdrawn and made anew with the new slots. The other thread first changes the slots, and
- * then looks at published pieces. Both store before they load, with sequential consistency, so one of them always
- * sees the other.
+ * then looks at published pieces. The queue and the other thread store before they load, with sequential
+ * consistency. So at least one of them sees what the other has stored.
  *
  * A rebuild window (copier.h) keeps writes out of some pages. A write that finds a window open is withdrawn, and
  * waits until the window is closed.
@@ -69,10 +69,10 @@ void far_queue_count(const struct far_queue *queue, struct far_counters *counter
 /* Turns the queue into that of the rebuild thread. No request may be in flight. */
 void far_queue_direct(struct store_queue *queue);
 /* Submits a request for @donor alone, or for FAR_ON_BACKUP if it is a write. Its pages are in one chunk, and the
-   caller has counted in this chunk in @epoch, so that the chunk keeps its slabs. An idle queue always has room. The
-   request does not wait for the donor, but fails with -EIO if the donor cannot be reached. If the epoch has ended,
-   or the donor has no slot of the chunk, a write fails with -ESTALE and a read with -EIO. A read needs a FULL
-   slot. */
+   caller has raised this chunk's count in @epoch, so that the chunk keeps its slabs. An idle queue always has room.
+   The request does not wait for the donor, but fails with -EIO if the donor cannot be reached. If the epoch has
+   ended, or the donor has no slot of the chunk, a write fails with -ESTALE and a read with -EIO. A read needs a
+   FULL slot. */
 void far_queue_submit_to(struct store_queue *queue, const struct store_io *io, unsigned donor, uint32_t epoch);
 /* Returns true if a published piece has pages of [@page, @page + @count). If @version is NULL, only writes count.
    Otherwise only pieces of another version than *@version count. Any thread, with far->lock held. */

@@ -53,7 +53,7 @@ static void request_finish(struct far_queue *queue, uint16_t index)
 	request_move(queue, index, REQUEST_FREE);
 }
 
-/* If some donor has returned pages changed, asks for a repair of the request's pages there. */
+/* If donors have returned wrong bytes, asks the rebuild thread to repair the request's pages on these donors. */
 static void request_mend(const struct far_queue *queue, const struct far_request *request)
 {
 	if (request->wrong_bytes && !queue->direct)
@@ -114,7 +114,7 @@ void far_request_ended(struct far_queue *queue, uint16_t index)
 	assert(request->pieces);
 	request->pieces--;
 	if (request->state == REQUEST_PARKED) {
-		/* Has the request tried again: it can end, begin anew, or read its next single page. */
+		/* Lets the next poll look at the request: it can end, begin anew, or read its next single page. */
 		if (request->status || request->anew || request->single != FAR_NONE)
 			queue->look = true;
 	} else if (!request->pieces) {

@@ -6,7 +6,8 @@
 
 _Static_assert((uint64_t)STORE_RUN_MAX *STORE_PAGE <= FABRIC_OP_MAX, "a run is never too long for one operation");
 
-/* Returns how many pages from @data on, at most @limit, are all zero, or, if @zero is false, are not. */
+/* Counts the pages at the start of @data, at most @limit, until the first that is not zero. If @zero is false,
+   counts until the first that is zero. */
 static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
 {
 	uint32_t count = 0;
@@ -102,7 +103,7 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 }
 
 /* Sends a write whose pages were counted. Returns FAR_GOES_ON if it was sent or must be made anew. Returns
-   FAR_WAITS if a window is open. */
+   FAR_WAITS if the rebuild window has some of the pages. */
 static enum far_progress write_publish(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
 				       const struct chunk_view *view, uint64_t donors)
 {
@@ -149,8 +150,7 @@ static enum far_progress write_only(struct far_queue *queue, uint16_t index, uin
 	if (donor == FAR_ON_BACKUP)
 		return far_backup_write(queue, index, chunk, request->io.count);
 	request->status = -ESTALE;
-	/* In another epoch the caller has not counted in the chunk, so the slab may belong to another chunk by
-	   now. */
+	/* If the epoch has changed, the caller's count is void, so the slab may belong to another chunk by now. */
 	if (!chunk_view(&queue->far->table, chunk, &view) || view.epoch != request->epoch)
 		return FAR_GOES_ON;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {

@@ -4,7 +4,7 @@
 #define LEAST_SHIFT 8u /* the first bucket: below 2^8 ns */
 #define RISE 8
 #define FALL 2
-/* p99 is computed after every LOOK answers. */
+/* p99 is computed anew each time this many answers have arrived. */
 #define LOOK 32u
 
 static unsigned bucket_of(uint64_t ns)

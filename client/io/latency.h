@@ -24,8 +24,8 @@
 /* The mean may count against a donor after this many answers. */
 #define LATENCY_JUDGED 8u
 
-/* The assumed mean of a donor that was never measured. It is between that of a fast donor and that of a donor with
-   an overdue answer (far_hedge.h). */
+/* The assumed mean of a donor that was never measured. It is higher than the mean of a fast donor, and lower than
+   the mean of a donor with an overdue answer (far_hedge.h). */
 #define LATENCY_UNKNOWN_NS UINT64_C(1000000)
 
 /* Initially all zero. */

@@ -36,7 +36,7 @@ uint64_t failure_domains_mates(const struct failure_domains *domains, unsigned d
 	return mates | domains->unknown;
 }
 
-/* Returns the donors with a smaller index that are known to be mates of this one, without leaving donors. */
+/* Returns the known mates of @donor that have a smaller index and are not leaving, one bit each. */
 static uint64_t mates_before(const struct failure_domains *domains, unsigned donor)
 {
 	if (domains->unknown >> donor & 1)
@@ -62,7 +62,7 @@ bool failure_domains_lack(const struct failure_domains *domains, unsigned count,
 	assert(count >= replicas);
 	if (there >= replicas)
 		return false;
-	/* There are fewer domains than donors, so two donors share one. */
+	/* There are fewer domains than donors, so some donor has a mate before it. Finds that donor. */
 	while (!mates_before(domains, mate))
 		mate++;
 	format_text(

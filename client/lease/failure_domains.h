@@ -9,13 +9,13 @@
  *
  * Capacity. failure_domains_chunks() computes how many chunks fit. A chunk needs a slab in as many failure domains
  * as it has replicas. For c chunks, no more than c slabs of one failure domain can be used, because no chunk may
- * use two of them. So c chunks fit exactly if these usable slabs of all failure domains add up to c times the
- * replicas. Proof: hand out the slabs of one failure domain after another. Give each slab to the next chunk, and
- * return to the first chunk after the last. No chunk then gets two slabs of one failure domain (McNaughton's
+ * use two of them. So c chunks fit if, and only if, the usable slabs of all failure domains are at least c times
+ * the replicas. Proof: hand out the slabs of one failure domain after another. Give each slab to the next chunk,
+ * and return to the first chunk after the last. No chunk then gets two slabs of one failure domain (McNaughton's
  * wrap-around rule, 1959). The client places slabs at random, so it may run out a little earlier.
  *
- * Threads. One thread at a time uses a struct failure_domains: for that of a store, the control thread. Any thread
- * may call failure_domains_chunks() and failure_domains_room().
+ * Threads. One thread at a time uses a struct failure_domains. The control thread uses the one of a store. Any
+ * thread may call failure_domains_chunks() and failure_domains_room().
  */
 #ifndef CLIENT_FAILURE_DOMAINS_H
 #define CLIENT_FAILURE_DOMAINS_H
@@ -39,8 +39,8 @@ void failure_domains_empty(struct failure_domains *domains, unsigned donor);
 
 /* Returns the donor and its mates, one bit each. */
 uint64_t failure_domains_mates(const struct failure_domains *domains, unsigned donor);
-/* Returns in how many failure domains the first @count donors are at most, without donors that are leaving. A donor
-   whose name is unknown counts as one more. */
+/* Returns how many failure domains the first @count donors are in, without leaving donors. A donor whose name is
+   unknown counts as a domain of its own, so the result may be too high. */
 unsigned failure_domains_count(const struct failure_domains *domains, unsigned count);
 
 /* Returns true if the first @count donors are in fewer failure domains than @replicas. @text then says so, names

@@ -6,8 +6,8 @@
 
 #include "client/lease/leases.h"
 
-/* The most actions that one event may add: those of all wants, and of a few chunks. A loop that may add more must
-   call leases_has_room() before each step. */
+/* The most actions that one event may add: the actions of all wants and of a few chunks. A loop that may add more
+   must call leases_has_room() before each step. */
 #define LEASES_STEP (LEASES_WANTS_MAX * FAR_REPLICAS_MAX + FAR_SLOTS_MAX * 4)
 
 /* --- leases.c --- */
@@ -29,7 +29,8 @@ bool leases_take_idle(struct leases *leases, uint32_t index, uint64_t now, struc
 /* Returns a donor to ask for a slab, or -ENOSPC. Excludes the donors in @tried, and the donors in @used with their
    mates (one bit each). Unless @all is true, also excludes donors without a free slab in their last figures. */
 int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all);
-/* Does the same, but only among leaving donors. Used for a chunk if no other donor has a free slab. */
+/* Like leases_choose() with @all, but chooses only among leaving donors. Used for a chunk if no other donor has a
+   free slab. */
 int leases_choose_leaving(struct leases *leases, uint64_t tried, uint64_t used);
 /* Returns true if no two of @slots are on mates. EMPTY slots do not count. */
 bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slots[]);
@@ -50,13 +51,13 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now);
 bool leases_holds(const struct leases *leases, unsigned donor, uint64_t slab);
 
 /* leases_recalled_slots() returns how many of the chunk's FULL slots are recalled. leases_slots_recalled() returns
-   true if any of @slots is recalled, which are the chunk's slots or were taken from it. */
+   true if any of @slots is recalled. @slots are the chunk's slots, or were taken from the chunk. */
 unsigned leases_recalled_slots(const struct leases *leases, uint32_t index);
 bool leases_slots_recalled(const struct leases *leases, uint32_t index, const struct chunk_slot slots[]);
 /*
- * Returns true if one FULL slot of the READY chunk may be detached at once, and stores which. Chooses a recalled
- * slot if there is one, and then a slot with a mate among the other FULL slots. If a slot is both, it may be
- * detached in any case. Otherwise a slot may be detached only if there are more FULL slots than replicas.
+ * Returns true if one FULL slot of the READY chunk may be detached at once, and stores which. Prefers a recalled
+ * slot, and among equals a slot whose donor has a mate in another FULL slot. A recalled slot with such a mate may
+ * be detached in any case. Any other slot may be detached only if there are more FULL slots than replicas.
  *
  * The surplus slot may be one that is not recalled. For example, its recall was withdrawn when its replacement was
  * already FULL, or the store was adopted just after the replacement had become FULL.
@@ -78,7 +79,7 @@ void leases_wants_start(struct leases *leases, uint64_t now);
 /* If a want was granted this slab, which the donor now recalls, takes the slab from the want. Releases the slab,
    unless @taken says that the donor has taken it already. Returns false if no want has the slab. */
 bool leases_wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool taken, uint64_t now);
-/* Drops all requests to the donor, and slabs granted by it, that wants have. */
+/* Makes all wants forget their requests to the donor, and the slabs that it has granted. */
 void leases_wants_drop(struct leases *leases, unsigned donor);
 /* Asks again for the slabs that wants still need, because other donors can be asked now. */
 void leases_wants_resume(struct leases *leases, uint64_t now);

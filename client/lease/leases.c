@@ -232,7 +232,8 @@ bool leases_take_idle(struct leases *leases, uint32_t index, uint64_t now, struc
 	return false;
 }
 
-/* Returns true if a slab may be released now, whichever donor has it. */
+/* Returns true if slabs of any donor may be released now: no donor is away or has LEASES_WINDOW requests in
+   flight. */
 static bool window_is_open(const struct leases *leases)
 {
 	for (unsigned i = 0; i < leases->config.donor_count; i++)
@@ -377,8 +378,8 @@ void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uin
 }
 
 /*
- * Detaches the chunk's slot on a lost donor. If no other FULL slot is on a donor that is not lost, detaches nothing
- * and returns true, because the chunk is lost.
+ * Detaches the chunk's FULL slot on a lost donor, if it has one, and returns false. But if all donors of its FULL
+ * slots are lost, detaches nothing and returns true, because the chunk is lost.
  */
 static bool chunk_cut(struct leases *leases, uint32_t index, unsigned donor)
 {
@@ -463,8 +464,8 @@ void leases_scan(struct leases *leases, uint64_t now)
 			uint32_t index = (uint32_t)(i * 64 + (unsigned)__builtin_ctzll(bits));
 
 			leases_detach_away(leases, index);
-			/* A marked chunk in the list of new chunks was used and is empty again, so it is sorted at
-			   once. A chunk in the list of empty chunks waits for its time. */
+			/* A marked chunk in LEASES_FRESH was used and is empty again, so it is sorted at once. A
+			   chunk in LEASES_IDLE stays there for idle_ns. */
 			if (leases->table->chunks[index].list == LEASES_FRESH)
 				leases_list_remove(leases, index);
 			if (leases->table->chunks[index].list == LEASES_UNLISTED)

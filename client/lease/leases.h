@@ -18,10 +18,10 @@
  * granted is looked at again after idle_ns, because its writer may have gone meanwhile. A chunk that was asked for
  * ahead of its first write counts as idle at once, so any want may take its slabs.
  *
- * A donor that is away. The client neither asks it for slabs nor releases its slabs. So when the donor returns, it
- * still holds the slabs that the chunk table names (claims.h). A want that only this donor could serve waits for it
- * until the timeout. Requests that the donor has not answered are repeated later. If the donor did grant one,
- * nobody claims that slab, and the donor takes it back.
+ * A donor that is away. The client asks no away donor for slabs, and releases none of its slabs. So when the donor
+ * returns, it still holds the slabs that the chunk table names (claims.h). A want that only this donor could serve
+ * waits for it until the timeout. Requests that the donor has not answered are repeated later. If the donor did
+ * grant a slab, nobody claims that slab, and the donor takes it back.
  *
  * Replicas. With several replicas, no write waits for an away or lost donor if another donor is up. A new chunk
  * then begins with fewer slabs. If a write meets a slot whose donor is away, the queue marks the chunk
@@ -53,8 +53,8 @@
  *
  * Leaving donors. When the user removes a donor from the list (leases_donor_leave()), each of its slabs counts as
  * recalled without a deadline. So its chunks move to other donors as for any recall, and stay if no other donor has
- * a free slab. A want still asks a leaving donor if no other donor has a free slab, because a write must not fail
- * on account of the list.
+ * a free slab. A want still asks a leaving donor if no other donor has a free slab, so that removing a donor makes
+ * no write fail.
  *
  * Threads: the control thread.
  */
@@ -82,7 +82,7 @@
 struct leases_config {
 	unsigned donor_count;
 	uint64_t slab_bytes;
-	uint64_t timeout_ns; /* a chunk that has been wanted for this long is denied */
+	uint64_t timeout_ns; /* a want that is not complete within this time ends: its chunk is denied */
 	uint64_t idle_ns;    /* an empty chunk keeps its slabs for this long */
 	uint64_t pause_ns;   /* the pause before donors are asked again for a missing replica */
 	uint64_t seed;
@@ -207,7 +207,8 @@ void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
    slabs that the chunk table names. */
 void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now);
 void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now);
-/* The donor's slabs are being claimed, or the claiming has ended before the donor was up. */
+/* @claiming is true when the client begins to claim the donor's slabs. It is false if the claiming has ended before
+   the donor was up. */
 void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming);
 /* The donor's slabs are gone. Returns how many pages are lost. */
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now);

@@ -38,8 +38,8 @@ void leases_detach_away(struct leases *leases, uint32_t index)
 	}
 	if (later)
 		chunk_hinder(table, index);
-	/* Wakes the waiting queues even if an earlier call has detached the slot. If no replica's donor is up, they
-	   must wait on, and are woken when a donor returns or is lost. */
+	/* Wakes the waiting queues even if an earlier call has detached the slot. If no replica's donor is up, the
+	   queues continue to wait, and are woken when a donor returns or is lost. */
 	else if (up)
 		leases_act(leases, (struct leases_action){.kind = LEASES_WAKE});
 }
@@ -119,8 +119,8 @@ static void join_act(struct leases *leases, const struct leases_join *join, enum
 						  .epoch = join->epoch});
 }
 
-/* Requests a slab of a donor that was not tried yet and that neither has a slot of the chunk nor is a mate of such
-   a donor. Returns false if there is no such donor, or if a surplus slot must be detached first. */
+/* Requests a slab of a donor that was not tried yet. Excludes donors that have a slot of the chunk, and their
+   mates. Returns false if no donor is left, or if a surplus slot must be detached first. */
 static bool join_ask(struct leases *leases, struct leases_join *join)
 {
 	uint64_t going, used = leases_used(leases, join->chunk, FAR_SLOTS_MAX, &going);
@@ -152,7 +152,7 @@ static bool join_replaces(struct leases *leases, struct leases_join *join)
 		return false;
 	chunk_slots(leases->table, join->chunk, slots);
 	donor = &leases->donors[slots[replica].donor];
-	/* The slab is being claimed, or no other replica can be read now. */
+	/* The slot stays while its slab is being claimed, or while no other replica can be read. */
 	if (donor->claiming || replicas_up(leases, join->chunk) <= donor_is_up(leases, slots[replica].donor))
 		return false;
 	chunk_detach(leases->table, join->chunk, replica);
@@ -204,8 +204,8 @@ static bool join_is_wanted(const struct leases *leases, const struct leases_join
 }
 
 /* Returns true if the join's donor is not a mate of any donor that has a slot of the chunk, except slot @replica
-   and recalled slots. The answer may have changed since the donor was asked: a donor has returned with another
-   failure domain, or a recall was withdrawn. */
+   and recalled slots. This may have changed since the donor was asked, if a donor returned with another failure
+   domain or withdrew a recall. */
 static bool join_is_apart(const struct leases *leases, const struct leases_join *join, unsigned replica)
 {
 	uint64_t going, used = leases_used(leases, join->chunk, replica, &going);
@@ -413,9 +413,9 @@ void leases_left(struct leases *leases, unsigned index, bool good, uint64_t now)
 
 /*
  * Finds the next chunk for which chunk_lacks() is true, which can be read, and which has no join. Chooses the one
- * with the fewest readable replicas. If the last chosen chunk found no donor (`join_any`), takes the first one
- * found instead, so that the same chunk is not chosen for ever. Sets *ret_lacking if chunk_lacks() is true for any
- * chunk. Returns false if no chunk was found.
+ * with the fewest readable replicas. If no donor had a slab for the last chosen chunk (`join_any`), chooses the
+ * first such chunk instead, so that the same chunk is not chosen for ever. Sets *ret_lacking if chunk_lacks() is
+ * true for any chunk. Returns false if no chunk was found.
  */
 static bool joins_seek(struct leases *leases, uint32_t *ret_index, bool *ret_lacking)
 {

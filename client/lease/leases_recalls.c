@@ -13,8 +13,8 @@
 /* How long to wait before looking again at a recalled slot that cannot be detached, because its donor's slabs are
    being claimed. */
 #define RECALL_PAUSE_NS UINT64_C(20000000)
-/* The deadline of slabs of leaving donors. It means "none", like UINT64_MAX, which is the deadline of a donor that
-   drains without one. */
+/* Stored in place of a deadline for slabs of leaving donors, which have none. UINT64_MAX is stored for slabs of a
+   donor that drains without a deadline. */
 #define RECALL_LEAVING (UINT64_MAX - 1)
 
 int leases_recalls_open(struct leases *leases)
@@ -303,9 +303,9 @@ uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint
 	return slot_leave(leases, index, replica, now);
 }
 
-/* Looks at all recalls. Adds up recalled slabs in *slabs. If @leaves is @leases, also detaches the slots whose
-   deadline has passed, and adds up lost pages in *lost. If it is NULL, detaches nothing. Returns the next deadline,
-   or UINT64_MAX for none. */
+/* Looks at all recalls, and adds the number of recalled slabs to *slabs. @leaves is @leases or NULL. Unless it is
+   NULL, also detaches the slots whose deadline has passed, and adds the number of lost pages to *lost. Returns the
+   next deadline, or UINT64_MAX for none. */
 static uint64_t recalls_walk(const struct leases *leases, struct leases *leaves, uint64_t now, uint64_t *lost,
 			     unsigned *slabs)
 {

@@ -116,9 +116,9 @@ static void want_ask(struct leases *leases, struct leases_want *want, unsigned r
 }
 
 /*
- * Called if no further donor can be asked. If a donor is away or lost, the chunk begins with the replicas that
- * other donors have granted, once all requests are answered, and gets the others later (leases_joins.c). If nothing
- * was granted or requested, the want waits for donors that are away. Otherwise the chunk is denied.
+ * Called if no further donor can be asked. If a donor is away or lost, the chunk begins with the granted replicas
+ * once all requests are answered. It gets the missing replicas later (leases_joins.c). If nothing was granted or
+ * requested, the want waits for donors that are away. Otherwise the chunk is denied.
  */
 static void want_exhausted(struct leases *leases, struct leases_want *want, bool ahead, uint64_t now)
 {
@@ -135,7 +135,7 @@ static void want_exhausted(struct leases *leases, struct leases_want *want, bool
 	}
 	if (!ahead && leases_donors_away(leases))
 		return;
-	/* -EAGAIN makes a write that waits by now ask again. */
+	/* If a write has begun to wait for this chunk meanwhile, -EAGAIN makes the write ask again. */
 	leases_want_deny(leases, want, ahead ? -EAGAIN : -ENOSPC);
 }
 
@@ -148,7 +148,8 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 
 		if (want->granted[i] || want->requests[i])
 			continue;
-		/* An idle chunk's slab is ready at once, whereas a donor must first make a new slab ready. */
+		/* If a write waits, takes an idle chunk's slabs, which are ready at once. A donor must first make a
+		   new slab ready. */
 		ahead = leases->table->chunks[want->chunk].ahead;
 		if (!ahead && want_take_idle(leases, want, now))
 			return;

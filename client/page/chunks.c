@@ -142,9 +142,9 @@ static void slot_load(const struct chunk *chunk, unsigned replica, struct chunk_
 static void slot_store(struct chunk *chunk, unsigned replica, const struct chunk_slot *slot)
 {
 	/*
-	 * The stores are releases. So a thread that sees one of them also sees that the epoch or the version has
-	 * changed before. A detached slot changes only its word: address and slab stay. So whenever the word says
-	 * FULL, even in the table of a killed process, the other fields are valid.
+	 * The stores are releases. So a thread that sees one of these stores also sees the earlier change of the
+	 * epoch or the version. A detached slot changes only its word: address and slab stay. So whenever the word
+	 * says FULL, even in the table of a killed process, the other fields are valid.
 	 */
 	if (slot->state != SLOT_EMPTY) {
 		atomic_store_explicit(&chunk->slots[replica].address, slot->address, memory_order_release);
@@ -201,9 +201,9 @@ static bool attention_set(struct chunk_table *table, uint64_t index)
 	return !(atomic_fetch_or(&table->attention[index / 64], bit) & bit);
 }
 
-/* Adds @pages to the count of a READY chunk whose word was *@word. Returns false if the caller must try again,
-   because the word has changed, or because the chunk was lost after the addition, which voids it. *@word is then
-   the current word. */
+/* Adds @pages to the count of a READY chunk whose word was *@word. Returns false if the word has changed, so that
+   nothing was added, or if the chunk was lost after the addition, which voids it. The caller then tries again with
+   *@word, the current word. */
 static bool ready_hold(struct chunk *chunk, uint64_t *word, uint32_t pages, struct chunk_view *ret_view)
 {
 	uint64_t before = *word;
@@ -486,7 +486,8 @@ void chunk_leave(struct chunk_table *table, uint64_t index)
 {
 	assert(chunk_state(table, index) == CHUNK_READY);
 	atomic_store(&table->chunks[index].leaving, true);
-	/* A queue that read the chunk before `leaving` was set publishes its piece with the older version. */
+	/* A queue that read the chunk before `leaving` was set publishes its piece with the older version. The
+	   rebuild thread waits for such pieces. */
 	atomic_fetch_add(&table->chunks[index].version, 1);
 }
 

@@ -1,8 +1,8 @@
 /*
  * chunks: the table that says which slab of which donor holds which part of the page array.
  *
- * Theory of operation. The page array is divided into chunks, and each chunk fills one slab. A chunk has slots, one
- * for each replica and one to spare, and one atomic word: state, epoch and count.
+ * Theory of operation. The page array is divided into chunks, and each chunk fills one slab. A chunk has one slot
+ * for each replica, and one to spare. One atomic word holds its state, epoch and count.
  *
  *     NONE --first write--> WANTED --granted--> READY --count 0, released--> NONE
  *                             |  denied           | every replica's donor gone
@@ -97,8 +97,8 @@ struct chunk {
 	} slots[FAR_SLOTS_MAX];
 	/* Only the control thread uses the fields below. */
 	_Alignas(64) uint64_t slabs[FAR_SLOTS_MAX];
-	/* The list of client/lease/leases.c that the chunk is in, since when, and its neighbours there (index + 1,
-	   or 0 for none). */
+	/* The chunk's list (enum leases_list_kind), its neighbours there (index + 1, or 0 for none), and since when
+	   it is in the list. */
 	uint8_t list;
 	uint32_t previous, next;
 	uint64_t since;
@@ -138,8 +138,8 @@ int chunk_table_place(struct chunk_table *table, uint64_t pages, uint64_t chunk_
 
 enum chunk_state chunk_state(const struct chunk_table *table, uint64_t index);
 uint32_t chunk_pages_held(const struct chunk_table *table, uint64_t index);
-/* Returns true if the chunk never had a slab, and was never denied one for another reason than -ENOMEM. None of its
-   pages was ever written then, and its part of the integrity arrays may not be present. */
+/* Returns true if the chunk never had a slab, and was never denied one. A denial with -ENOMEM does not count. None
+   of its pages was ever written then, and its part of the integrity arrays may not be present. */
 bool chunk_is_untouched(const struct chunk_table *table, uint64_t index);
 
 /* Copies the slots of a READY chunk. Returns false if the chunk is not READY. */

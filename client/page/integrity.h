@@ -31,10 +31,10 @@
  *                          lost page, stays as it was.
  *   after the generation   The write is complete.
  *
- * The next process gives the next write of such a page the same generation again. That is harmless, because writes
- * of different contents have different checksums. The interrupted write cannot reach a donor later, because a donor
- * ends its old connections before it accepts the next process. If the process was killed during a discard, some of
- * the pages are discarded.
+ * The next write of such a page, by the next process, gets the same generation as the interrupted write. That is
+ * harmless, because writes of different contents have different checksums. The interrupted write cannot reach a
+ * donor later, because a donor ends its old connections before it accepts the next process. If the process was
+ * killed during a discard, some of the pages are discarded.
  *
  * Threads. Any. Each page has at most one writer at a time (the contract of client/store.h). The exception is
  * integrity_lose(), which the control thread may call at any time. A write that completes at the same moment
@@ -116,7 +116,7 @@ uint32_t integrity_keep(struct integrity *integrity, uint64_t page, uint32_t cou
    not KEPT. */
 bool integrity_restore(struct integrity *integrity, uint64_t page);
 bool integrity_give_up(struct integrity *integrity, uint64_t page);
-/* Adds the number of KEPT pages among these, which another process has left, to `kept`. */
+/* Adds to `kept` how many of these pages are KEPT. Another process has left the pages. */
 void integrity_count_kept(struct integrity *integrity, uint64_t page, uint64_t count);
 
 /* Returns true if @data has the contents of the last write of @page. Returns false for a page that is neither live

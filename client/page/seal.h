@@ -50,7 +50,7 @@ struct seal_record {
 
 /* Loads the library if this was not tried before. Returns true if the library can be used. */
 bool seal_find(void);
-/* Does the same. Returns 0, or logs one line and returns -ELIBACC if the library cannot be used. */
+/* Like seal_find(), but returns 0, or logs one line and returns -ELIBACC if the library cannot be used. */
 int seal_load(void);
 /* Opens a struct seal. seal_load() must have succeeded. All numbers below *@numbers may have been used with @key,
    so *@numbers must live as long as @key, and outlive the struct seal. Returns 0 or -ENOMEM. */

@@ -57,8 +57,8 @@ struct state_header {
 	/* For each donor, the incarnation that has slabs of ours. 0 if none has, or if the slabs count as lost. */
 	_Atomic uint64_t incarnations[FAR_DONORS_MAX];
 	_Atomic uint64_t numbers; /* the counter of seal numbers (seal.h) */
-	/* How many donors a donors file has added. They follow the first donor_count donors in `uris`. Programs
-	   that could not add donors wrote 0 here, and refuse a file with added donors. */
+	/* How many donors a donors file has added. They follow the first donor_count donors in `uris`. Older
+	   versions of farpage could not add donors: they wrote 0 here, and refuse a file with added donors. */
 	_Atomic uint64_t added;
 };
 _Static_assert(sizeof(struct state_header) <= STATE_HEADER_BYTES, "the header has its place");

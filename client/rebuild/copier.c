@@ -14,10 +14,10 @@
 #define COPIER_RATE (UINT64_C(256) << 20)
 #define COPIER_BUSY 4u /* divides the rate while other queues have requests in flight */
 #define NS_PER_S UINT64_C(1000000000)
-/* How long a window waits for writes in flight: usually, and if slabs will soon be lost. */
+/* How long a visit waits for the writes in flight in its window: usually, and if slabs will soon be lost. */
 #define PATIENCE_NS UINT64_C(2000000)
 #define PATIENCE_PRESSED_NS UINT64_C(100000000)
-/* How long no further window is opened after writes took too long to leave one. */
+/* The pause before the next window is opened, if one was closed because its writes took too long. */
 #define WRITERS_PAUSE_NS UINT64_C(1000000)
 
 /* --- States ----------------------------------------------------------------------------------------------------- */

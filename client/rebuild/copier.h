@@ -5,8 +5,8 @@
  * Theory of operation. A chore calls copier_begin() to start a visit to a few pages of one chunk. If the visit
  * needs a window, the copier first opens it and waits until no write is in flight there. Then it reads the visit's
  * pages in several copies of at most COPIER_PART pages. When a read is answered, the chore's answered() is called.
- * It asks for the next request of this copy, such as a write to another donor (copier_write()). If it asks for
- * none, the copy is complete. When all copies are complete, the visit ends.
+ * There the chore asks for the next request of this copy, such as a write to another donor (copier_write()). If it
+ * asks for none, the copy is complete. When all copies are complete, the visit ends.
  *
  *     IDLE --copier_begin()--> ENTERING --no write in flight--> COPYING --all answered--> IDLE
  *           \                      +------writes take too long---------------------------> IDLE
@@ -32,7 +32,7 @@
 #define COPIER_PAGES 64u
 #define COPIER_PART 16u
 #define COPIER_COPIES (COPIER_PAGES / COPIER_PART)
-/* How often to look again if no write is in flight in a window, or to an old slot. */
+/* How often to check if the writes in a window, or the pieces that use an old slot, have ended. */
 #define COPIER_LOOK_NS UINT64_C(20000)
 /* Times at which a step is due: at once, or only after an event. */
 #define COPIER_NOW UINT64_C(0)

@@ -51,7 +51,7 @@ void fill_collect(struct fill *fill, struct leases *leases, uint64_t now)
 
 		if (state != JOB_DONE && state != JOB_FAILED)
 			continue;
-		/* Clears the job before the call, because the planner may give another one in it. */
+		/* Clears the job before it calls the planner, because the planner may give the next job at once. */
 		job_move(job, JOB_NONE);
 		if (job->action.kind == LEASES_DRAIN)
 			leases_drained(leases, i, now);
@@ -140,7 +140,7 @@ static void fill_end(struct chore *chore)
 
 /* --- Copies ----------------------------------------------------------------------------------------------------- */
 
-/* Makes the live pages among these KEPT, and subtracts them from their chunk's count. */
+/* Makes the live pages of this run KEPT, and subtracts them from their chunk's count. */
 static void pages_leave(struct copier *copier, uint64_t page, uint32_t count)
 {
 	copier_drop(copier, page, integrity_keep(&copier->far->integrity, page, count));

@@ -7,13 +7,13 @@
  *
  *   fill        copies a chunk to a new replica, or to the backup (fill.h)
  *   repair      rewrites a page that one donor has changed (repair.h)
- *   catch up    copies pages to the backup that it has missed (rebuild_backup.h)
+ *   catch up    copies to the backup the pages that it has missed (rebuild_backup.h)
  *   bring back  copies pages from the backup to donors (rebuild_backup.h)
  *   scrub       reads pages to find those that a donor has changed (scrub.h)
  *
- * rebuild_step() never waits and reads no clock. It returns when to call it next, and the thread calls it then, or
- * earlier after an event. Before each call the thread lets other threads run, unless slabs will soon be lost
- * (`pressing`).
+ * rebuild_step() never waits and reads no clock. It returns the time of its next call. The thread calls it at that
+ * time, or earlier after an event. Before each call the thread lets other threads run, unless slabs will soon be
+ * lost (`pressing`).
  *
  * Threads. The rebuild thread blocks all signals, and allocates memory only until it has started. The control
  * thread calls fill_give() and rebuild_collect().

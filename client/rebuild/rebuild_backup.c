@@ -184,8 +184,8 @@ static void kept_restore(struct bring_back *back, uint64_t page, uint32_t count)
 
 	for (uint32_t i = 0; i < count; i++)
 		restored += integrity_restore(&far->integrity, page + i);
-	/* If the chunk was lost meanwhile, the control thread may have marked its pages as lost before these were
-	   live. So they are marked here, as write_commit() in far_answer.c does. */
+	/* If the chunk was lost meanwhile, the control thread may have marked its pages as lost when these pages
+	   were not live yet. So they are marked here, as write_commit() in far_answer.c does. */
 	if (!chunk_is_current(&far->table, page / far->table.pages, copier->epoch))
 		integrity_lose(&far->integrity, page, count);
 	far_count(&copier->counters->returned, restored);

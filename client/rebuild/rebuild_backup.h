@@ -3,10 +3,11 @@
  *
  * Theory of operation. Each chore makes passes over all pages of the store:
  *
- *   catch up    Copies pages to the backup that it has missed, because its ring was full or its disk refused them.
- *               The chore reads them from donors and puts them into the ring. Meanwhile it counts in the pages'
- *               chunk, so that the slab is not released. Writes are not kept out, so a page may change during the
- *               copy. The backup notices this by the checksum, before the page goes to the disk (backup_ring.h).
+ *   catch up    Copies to the backup the pages that it has missed, because its ring was full or its disk refused
+ *               them. The chore reads them from donors and puts them into the ring. Meanwhile it raises the count
+ *               of the pages' chunk, so that the slab is not released. Writes are not kept out, so a page may
+ *               change during the copy. The backup notices this by the checksum, before the page goes to the disk
+ *               (backup_ring.h).
  *   bring back  Copies KEPT pages (integrity.h) from the backup to donors. The chore first gets slabs for their
  *               chunk, if it has none. Then it reads the pages from the backup and writes them to the slabs, and the
  *               pages are live again. Their checksums and generations stay the same, so readers notice nothing. A

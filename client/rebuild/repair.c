@@ -10,8 +10,8 @@
 
 /* Each kind of line is logged at most once in this time. */
 #define COMPLAIN_NS UINT64_C(1000000000)
-/* How long after an adoption writes of the earlier process may be missing. Twice timeout_ms is added, because these
-   writes may wait for donors. */
+/* For this long after an adoption, writes of the earlier process may not have been repeated yet. Twice timeout_ms
+   is added, because these writes may wait for donors. */
 #define QUIET_NS UINT64_C(10000000000)
 
 /* --- Findings -------------------------------------------------------------------------------------------------- */

@@ -1,12 +1,12 @@
 /*
  * repair: rewrites pages on a donor that has changed them, from a donor that has them intact.
  *
- * Theory of operation. A queue asks for a repair (mailbox.h) when one donor has returned pages changed and another
- * has returned them intact. The scrub asks for one when a donor has returned pages changed. The chore then handles
- * the pages one by one, each in a window (copier.h) of its own. Meanwhile it counts in the page's chunk, so that
- * the slabs are not released. It first reads the page from the suspect donor again. If the page is still changed,
- * the chore reads it from another donor and writes it to the suspect donor. If writes are in flight in the window
- * and do not end, no repair is needed, because they rewrite the page on the suspect donor, too.
+ * Theory of operation. A queue asks for a repair (mailbox.h) when one donor has returned changed pages and another
+ * has returned them intact. The scrub asks for a repair when a donor has returned changed pages. The chore then
+ * handles the pages one by one, each in a window (copier.h) of its own. Meanwhile it raises the count of the page's
+ * chunk, so that the slabs are not released. It first reads the page from the suspect donor again. If the page is
+ * still changed, the chore reads it from another donor and writes it to the suspect donor. If writes are in flight
+ * in the window and do not end, no repair is needed, because they rewrite the page on the suspect donor, too.
  *
  * Counting and logging. A changed page that the scrub has found is counted and logged here, if it is still changed.
  * If no replica has a page intact, the page is spoilt, and this is logged. Nothing is counted or logged while a

@@ -3,9 +3,9 @@
  * another replica still has it intact.
  *
  * Theory of operation. A pass goes through the array from the first page to the last. It reads each run of live
- * pages of one chunk from the donor of each FULL slot, and checks them like any fetched page. Meanwhile it counts
- * in the chunk, so that the slab is not released. Donors that cannot be reached, and slots that are still being
- * filled, are left for a later pass.
+ * pages of one chunk from the donor of each FULL slot, and checks them like any fetched page. Meanwhile it raises
+ * the chunk's count, so that the slabs are not released. Donors that cannot be reached, and slots that are still
+ * being filled, are left for a later pass.
  *
  * Writes are not kept out, so a page that is written during the read may look changed. The scrub therefore only
  * asks for a repair (repair.h). The repair reads the page again in a window, and counts, logs and rewrites it if it
