@@ -86,14 +86,27 @@ static bool status_is_final(int status)
 	       status == -EINVAL;
 }
 
-/* Returns true if @status, with which a connection ended or could not be made, may soon pass. If this machine lacks
+/* Returns true if the donor's machine has refused connections for too long after a reset: the donor's program has
+   ended. A donor that is being upgraded refuses connections as well, but only for a moment. */
+static bool program_has_ended(struct comeback *comeback, uint64_t now)
+{
+	if (!comeback->reset)
+		return false;
+	if (!comeback->refused) {
+		comeback->refused = true;
+		comeback->refused_since = now;
+	}
+	return now - comeback->refused_since >= COMEBACK_REFUSED_NS;
+}
+
+/* Returns true if the reason for which a connection ended or was not made may soon pass. If this machine lacks
    something (memory, descriptors, a device that is being reset), pages that are safe on the donor must not be given
    up. If only one connection of an UP donor was at fault, the next handshake and the claims will show this. */
-static bool status_may_pass(const struct comeback *comeback, int status)
+static bool status_may_pass(struct comeback *comeback, int status, uint64_t now)
 {
 	if (is_up(comeback))
 		return true;
-	return status == -ECONNREFUSED ? !comeback->reset : !status_is_final(status);
+	return status == -ECONNREFUSED ? !program_has_ended(comeback, now) : !status_is_final(status);
 }
 
 /* Returns true if an attacker on the network may have made up the refusal. So if a donor has welcomed us before,
@@ -137,7 +150,7 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 	}
 	if ((final || status_is_final(status)) && refusal_may_pass(comeback, status))
 		comeback->status = status;
-	else if (final || !status_may_pass(comeback, status))
+	else if (final || !status_may_pass(comeback, status, now))
 		return comeback_lose(comeback, COMEBACK_REFUSED, status);
 	if (state == COMEBACK_UP) {
 		comeback->since = now;
@@ -145,7 +158,7 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 		/* If this machine is at fault, the pauses keep growing, although the donor was UP in between. */
 		if (comeback_is_out_of_reach(status))
 			comeback->tries = 0;
-		comeback->unknown = false;
+		comeback->unknown = comeback->refused = false;
 		comeback->reset = status == -ECONNRESET || status == -EPIPE || status == -ECONNREFUSED ||
 				  status == -EACCES; /* -EACCES: an ending program loses memory before connections */
 		comeback->status = status;

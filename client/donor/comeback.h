@@ -22,15 +22,15 @@
  * from an earlier moment if a request has been waiting since then. Otherwise a donor that goes away again and again
  * could delay a request for ever. When patience is over, the donor is LOST.
  *
- * Some donors are LOST earlier. If a connection was reset and the donor's machine refuses the next one, the donor's
- * program has ended and its memory is gone. If the last connection ended in mere silence and the next one is
+ * Some donors are LOST earlier. If a connection was reset and the donor's machine then refuses connections for
+ * COMEBACK_REFUSED_NS, the donor's program has ended and its memory is gone. If the last connection ended in mere silence and the next one is
  * refused, the machine may be booting, so the client waits. After a reboot the donor answers with a new
  * incarnation, and is LOST then. A name that does not resolve, or a missing route, may come back, so the client
  * waits, too. If this machine lacks something (memory, descriptors, a device), the donor is not at fault, so the
  * client waits until patience is over.
  *
  * A donor that is being upgraded sends SUSPEND (-ERESTART). Its machine then refuses connections until the next program
- * listens, so the client waits, too.
+ * listens, so the client waits, too. COMEBACK_REFUSED_NS is for clients that did not receive SUSPEND.
  *
  * A donor may refuse a try, for example because of the key. If it has never welcomed this process, it is LOST at
  * once. Otherwise the client keeps trying, because an attacker may have made up the refusal, and the donor is LOST
@@ -53,6 +53,8 @@
 #define COMEBACK_PAUSE_MIN_NS UINT64_C(50000000)
 #define COMEBACK_PAUSE_MAX_NS UINT64_C(1000000000)
 #define COMEBACK_ANEW_NS UINT64_C(1000000000)
+/* For this long, a donor that has reset a connection may refuse the next ones before it is LOST. */
+#define COMEBACK_REFUSED_NS UINT64_C(400000000)
 
 enum comeback_state { COMEBACK_UP, COMEBACK_AWAY, COMEBACK_TRYING, COMEBACK_CLAIMING, COMEBACK_LOST };
 
@@ -85,10 +87,12 @@ struct comeback {
 	uint64_t due;   /* if the donor is AWAY: when to try next */
 	unsigned tries; /* tries since the donor went out of reach */
 	bool reset;     /* the last connection was reset; if false, its end was concluded from silence */
-	bool anew;      /* the donor was LOST, holds nothing, and was not UP since */
-	bool unknown;   /* the reason why the donor went away is not known: `status` is a guess */
-	bool met;       /* the donor has welcomed this process before */
-	int status;     /* the reason why the donor went away or is LOST */
+	bool refused;   /* since the reset, the donor's machine has refused a connection, first at `refused_since` */
+	uint64_t refused_since;
+	bool anew;    /* the donor was LOST, holds nothing, and was not UP since */
+	bool unknown; /* the reason why the donor went away is not known: `status` is a guess */
+	bool met;     /* the donor has welcomed this process before */
+	int status;   /* the reason why the donor went away or is LOST */
 	enum comeback_end end;
 };
 

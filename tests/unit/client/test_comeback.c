@@ -114,11 +114,16 @@ static void final_failures_lose_the_donor(void)
 	ok(lost(&comeback, comeback_broke(&comeback, -ETIMEDOUT, true, 0), COMEBACK_REFUSED),
 	   "a donor that breaks with a final reason is lost");
 	comeback = trying(-ECONNRESET);
-	ok(lost(&comeback, comeback_broke(&comeback, -ECONNREFUSED, false, 0), COMEBACK_REFUSED),
-	   "a donor that resets and then refuses connections is lost at once");
+	ok(comeback_broke(&comeback, -ECONNREFUSED, false, 0) == COMEBACK_PAUSE,
+	   "a donor that resets and then refuses a connection may come back, for it may be upgraded");
+	ok(comeback_tick(&comeback, COMEBACK_REFUSED_NS) == COMEBACK_TRY &&
+	       lost(&comeback, comeback_broke(&comeback, -ECONNREFUSED, false, COMEBACK_REFUSED_NS), COMEBACK_REFUSED),
+	   "a donor that resets and goes on refusing connections is lost");
 	comeback = trying(-EACCES);
-	ok(lost(&comeback, comeback_broke(&comeback, -ECONNREFUSED, false, 0), COMEBACK_REFUSED),
-	   "a donor that refuses a request and then connections is lost at once");
+	ok(comeback_broke(&comeback, -ECONNREFUSED, false, 0) == COMEBACK_PAUSE &&
+	       comeback_tick(&comeback, COMEBACK_REFUSED_NS) == COMEBACK_TRY &&
+	       lost(&comeback, comeback_broke(&comeback, -ECONNREFUSED, false, COMEBACK_REFUSED_NS), COMEBACK_REFUSED),
+	   "a donor that refuses a request and goes on refusing connections is lost");
 	comeback = trying(-ECONNRESET);
 	ok(comeback_broke(&comeback, -ECONNRESET, false, 0) == COMEBACK_PAUSE,
 	   "a donor that resets twice may come back");
@@ -402,8 +407,10 @@ static void lost_donor_without_a_program_is_tried_anew(void)
 {
 	struct comeback comeback = trying(-ECONNRESET);
 
-	ok(comeback_broke(&comeback, -ECONNREFUSED, false, 0) == COMEBACK_BURY && comeback_anew(&comeback, 100) &&
-	       comeback.state == COMEBACK_AWAY,
+	comeback_broke(&comeback, -ECONNREFUSED, false, 0);
+	comeback_tick(&comeback, COMEBACK_REFUSED_NS);
+	ok(comeback_broke(&comeback, -ECONNREFUSED, false, COMEBACK_REFUSED_NS) == COMEBACK_BURY &&
+	       comeback_anew(&comeback, 100) && comeback.state == COMEBACK_AWAY,
 	   "a lost donor without a program is tried anew");
 	comeback_waits(&comeback, 0);
 	ok(comeback_due(&comeback) == 100 + COMEBACK_ANEW_NS &&
