@@ -19,7 +19,8 @@
 #include "common/config.h"
 
 /* Calls config_read_defaults() with these files. If the command line has the option @file_option, the file that it
-   names is read in place of them. @section is the verb's section in all these files, or NULL if the verb has none. */
+   names is read in place of the files of defaults. @section is the verb's section in all these files, or NULL if
+   the verb has none. */
 int defaults_read(const struct config_setting *settings, const char *section, int argc, char **argv,
 		  const char *file_option);
 

@@ -3,9 +3,9 @@
  *
  * Theory of operation. The command line is read first, then the files, the strongest first. While one of them is
  * read, it has a `struct source`. This records the current file and line for log lines. It also records which
- * settings this source has given, and which ones stronger sources have given, because those must not be overwritten.
- * A file of defaults is read twice: first for the program's own section, then for the shared section, which is
- * weaker. All values end in setting_take(), which checks and stores them.
+ * settings this source has given, and which ones stronger sources have given, because those must not be
+ * overwritten. A file of defaults is read twice: first for the program's own section, then for the shared section,
+ * which is weaker. setting_take() checks and stores all values.
  *
  * libinih parses a file. It gets the lines from line_next(), which counts them. line_next() rejects lines that are
  * longer than libinih's buffer, because libinih would split them. It also removes indentation, because libinih would
@@ -56,7 +56,7 @@ static const char *source_where(const struct source *source, const char *name, c
 	return where;
 }
 
-/* @name has @length characters. Returns an index, or -1. */
+/* Returns the index of the setting @name, which has @length characters, or -1. */
 static int setting_find(const struct config_setting *settings, const char *name, size_t length)
 {
 	for (int i = 0; settings[i].name; i++) {

@@ -44,7 +44,7 @@ struct config_defaults {
 	/* The section that several programs share. If the program's own section has the same setting, the own section
 	   wins. */
 	const char *section;
-	/* Names of the settings allowed there, NULL at the end; the program ignores those that it does not have. */
+	/* Names of the settings allowed in that section, NULL at the end. The program ignores those it lacks. */
 	const char *const *shared;
 	const char *const *others; /* sections of other programs, which are ignored; NULL at the end */
 	/* The files, or NULL. The first one wins. A file must belong to root or to the caller, and others must not

@@ -113,7 +113,7 @@ uint64_t control_group_left(const struct control_group_memory *memory, uint64_t 
 	return used < of ? of - used : 0;
 }
 
-/* --- Those of this process ---------------------------------------------------------------------------------------- */
+/* --- The groups of this process ----------------------------------------------------------------------------------- */
 
 static void line_of_groups(const char *root, enum control_group_version version, char *path, control_group_look look,
 			   void *user)

@@ -32,7 +32,7 @@ struct control_group_memory {
 bool control_group_read(enum control_group_version version, const char *folder,
 			struct control_group_memory *ret_memory);
 
-/* Returns the lower one of both limits. Below this, the group runs at full speed. */
+/* Returns the lower of the two limits. Below this, the group runs at full speed. */
 uint64_t control_group_easy(const struct control_group_memory *memory);
 /* Returns how many more bytes the group can allocate below the limit @of. Inactive file pages count as free, because
    the kernel reclaims them first. (It estimates MemAvailable in the same way.) */
@@ -47,8 +47,8 @@ typedef void (*control_group_look)(const struct control_group_memory *memory, vo
  * Calls @look for every group with a limit that contains this process: its own group, and all groups above it. @proc
  * and @root are "/proc" and CONTROL_GROUP_ROOT, or other directories in tests.
  *
- * In a container, the path of the group may be that of the host, which does not exist there. Such a path is ignored,
- * and the root directory has the limits of the container's own group.
+ * In a container, /proc may show the group's path on the host, which does not exist in the container. Such a path
+ * is ignored, and the root directory has the limits of the container's own group.
  */
 void control_groups_own(const char *proc, const char *root, control_group_look look, void *user);
 

@@ -86,7 +86,7 @@ uint64_t histogram_below_powers(const struct histogram *histogram, unsigned firs
 	uint64_t below = 0;
 	for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
 		unsigned power =
-		    bucket / PARTS + PART_BITS - 1; /* of the bucket's lower bound; PARTS values come before */
+		    bucket / PARTS + PART_BITS - 1; /* of its lower bound; the first PARTS buckets are below */
 		if (bucket % PARTS == 0 && power >= first && power <= last)
 			ret_below[power - first] = below;
 		below += counter_get(&histogram->buckets[bucket]);

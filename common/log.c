@@ -51,8 +51,8 @@ static const char *const priorities[] = {
 };
 
 /* Returns true if @fd is the journal. JOURNAL_STREAM=DEVICE:INODE names the journal's stream (systemd.exec(5)). A
-   child process inherits this variable, but may have another standard error. So the numbers are compared with those
-   of @fd. */
+   child process inherits this variable, but may have another standard error. So the device and inode of @fd are
+   compared with the variable. */
 static bool log_is_journal(int fd)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -101,8 +101,8 @@ __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_
 	memcpy(line + *length - 3, "...", 3);
 }
 
-/* Returns true if a write to @fd may block, as for pipes, sockets and terminals. Other files are not polled: for the
-   kernel's log, /dev/kmsg, poll(2) never reports that it is writable, although it never blocks. */
+/* Returns true if a write to @fd may block, as for pipes, sockets and terminals. Other files are not polled: for
+   the kernel's log, /dev/kmsg, poll(2) never reports that it is writable, although a write never blocks. */
 static bool log_may_wait(int fd)
 {
 	struct stat stat;

@@ -1,7 +1,7 @@
 /*
- * machine: reads how much memory this process may use: that of the machine (/proc/meminfo), or less if a control
- * group of the process has a lower limit. The limits of its own group and of all groups above it count, in versions 1
- * and 2. The limit memory.high counts, too, although it only slows down allocations.
+ * machine: reads how much memory this process may use: the machine's memory (/proc/meminfo), or less if a control
+ * group of the process has a lower limit. The limits of its own group and of all groups above it count, in both
+ * versions of control groups. The limit memory.high counts, too, although it only slows down allocations.
  *
  * Threads: any.
  */
@@ -20,7 +20,7 @@ struct machine_memory {
 int machine_memory_read(struct machine_memory *ret_memory);
 /* Does the same with other directories than /proc and /sys/fs/cgroup, for tests. */
 int machine_memory_read_at(const char *proc, const char *cgroup, struct machine_memory *ret_memory);
-/* @text is that of /proc/meminfo. Returns 0 or -EPROTO. */
+/* @text is the text of /proc/meminfo. Returns 0 or -EPROTO. */
 int machine_memory_parse(const char *text, struct machine_memory *ret_memory);
 
 #endif

@@ -9,8 +9,8 @@
  * libmicrohttpd is loaded only if metrics are served, because it loads GnuTLS, too. These libraries take more than 6
  * MiB, which the daemon of a block device would lock in memory.
  *
- * Threads. The same thread opens and closes. The library's thread calls metrics_http_write. It inherits the signal
- * mask and the scheduling policy of the thread that opens.
+ * Threads. The same thread opens and closes. The library's thread calls metrics_http_write. That thread inherits
+ * the signal mask and the scheduling policy of the caller of metrics_http_open().
  */
 #ifndef COMMON_METRICS_HTTP_H
 #define COMMON_METRICS_HTTP_H

@@ -3,8 +3,8 @@
  *
  * Theory of operation. A backend embeds the structs of this file in its own ones. It owns its connections and adds
  * their descriptors to the fabric's poller as sources. wait.c calls its poll(), and arm() before the fabric sleeps.
- * poll() looks only at active connections, and at those whose source the poller has reported. So every other
- * connection must have an armed source.
+ * poll() looks only at active connections, which expect input soon, and at those whose source the poller has
+ * reported. So every other connection must have an armed source.
  */
 #ifndef FABRIC_BACKEND_H
 #define FABRIC_BACKEND_H
@@ -71,8 +71,8 @@ struct fabric_backend {
 	size_t (*memory)(const struct fabric_conn *conn);
 	int (*send)(struct fabric_conn *conn, const void *message, size_t size);
 
-	/* Writes events. Returns true if bytes moved. This may make no event, for example when a peer's request was
-	   served. */
+	/* Writes events. Returns true if bytes moved. Bytes can move without an event, for example when a peer's
+	   request is served. */
 	bool (*poll)(void *state, struct backend_events *out);
 	/* Returns true if any connection is active. poll() may then find input before the poller reports it, so
 	   polling again soon pays. */

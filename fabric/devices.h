@@ -36,7 +36,7 @@ struct fabric_device {
 	bool soft;         /* emulated by the kernel over a network interface (soft-RoCE, siw) */
 	uint64_t mr_bytes; /* largest memory region, in bytes */
 	int qps, qp_depth, cqe, mrs;
-	int reads_in, reads_out; /* RDMA Reads in flight on a queue pair: that it answers, that it requests */
+	int reads_in, reads_out; /* how many RDMA Reads a queue pair can answer, and start, at a time */
 	unsigned port_count;
 	struct fabric_port ports[FABRIC_DEVICE_PORTS_MAX];
 };

@@ -64,8 +64,8 @@ bool domain_covers(const struct fabric_region *region, const void *local, uint64
 
 /* --- RDMA devices ------------------------------------------------------------------------------------------- */
 
-/* Binds the domain to @device, if it is not bound yet, and returns its protection domain there. This exists until the
-   domain is closed or the device is removed. Returns 0 or -errno. */
+/* Binds the domain to @device, if it is not bound yet. *ret_pd then exists until the domain is closed or the device
+   is removed. Returns 0 or -errno. */
 int domain_bind(struct fabric_domain *domain, struct verbs_device *device, struct ibv_pd **ret_pd);
 /* Returns @region's registration with @device, and makes it if there is none. Returns 0, -EINVAL if the domain is not
    bound to @device, or an error of fabric_register(). */

@@ -16,7 +16,8 @@
  * -EACCES. Operations posted after it get -ECONNRESET.
  *
  * Order. A read sees every write that was posted before it on the same connection. But it may also see a write that
- * was posted after it, as in verbs without a fence. To prevent this, post the write when the read has been answered.
+ * was posted after it, as in verbs without a fence. To prevent this, post the write only after the read has been
+ * answered.
  *
  * The scheme of an address chooses the implementation, called a backend:
  *
@@ -24,8 +25,8 @@
  *                        uses no CPU time. It may not learn of refusals: soft-RoCE reports them only to the requester.
  *                        A write past the end of a range may still change bytes inside the range. With iWARP, a refusal
  *                        has the status -ECONNRESET, and a range must also be readable if the peer writes to it.
- *     tcp://HOST:PORT    The same over TCP, for hosts without an RDMA device. The peer's program serves the operations
- *                        inside its own fabric_poll() and fabric_wait(), and checks the range of each one.
+ *     tcp://HOST:PORT    Does the same over TCP, for hosts without an RDMA device. The peer's program serves the
+ *                        operations inside its own fabric_poll() and fabric_wait(), and checks the range of each.
  *
  * Threads. One thread owns a `struct fabric`, and all listeners, connections and events of it. The fabrics of one
  * process may share a `struct fabric_domain`: any thread may register and deregister memory. To serve operations and
@@ -75,7 +76,7 @@ int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric);
 /* Ends all connections and listeners without further events, and frees them. NULL is allowed. */
 void fabric_close(struct fabric *fabric);
 
-/* Operations of peers on this process's memory. Those over RDMA are not counted, because only the device sees
+/* Operations of peers on this process's memory. Operations over RDMA are not counted, because only the device sees
    them. */
 struct fabric_served {
 	uint64_t reads, writes, read_bytes, write_bytes;
@@ -219,8 +220,8 @@ enum fabric_event_kind {
 	 */
 	FABRIC_DISCONNECTED,
 	FABRIC_MESSAGE,  /* data, size: the message */
-	FABRIC_DONE,     /* an operation was answered; cookie: that of its fabric_op; status: 0 or -errno */
-	FABRIC_READABLE, /* a watched descriptor is readable; user: that of fabric_watch() */
+	FABRIC_DONE,     /* an operation was answered; cookie: from its fabric_op; status: 0 or -errno */
+	FABRIC_READABLE, /* a watched descriptor is readable; user: as given to fabric_watch() */
 };
 
 struct fabric_event {

@@ -20,14 +20,15 @@
  * KiB reads and a computing program on the client's CPU shows the benefit. With this rule, the median is 15 us. It is
  * 2400 us if spins always yield, and 40 to 90 us if waits always sleep.
  *
- * Deadlines. They are checked before each poll, when a poll finds nothing (at most every EXPIRE_NS), and after a
- * sleep. A check before a poll uses looked_at, the time at which every connection had been looked at, instead of the
- * current time. If this thread did not run for a while, an answer may have arrived in time, and the poll will find
- * it.
+ * Deadlines. The fabric checks them before each poll, when a poll finds nothing (at most every EXPIRE_NS), and
+ * after a sleep. A check before a poll uses looked_at, the time when all connections had last been polled, instead
+ * of the current time. If this thread did not run for a while, an answer may have arrived in time, and the poll
+ * will find it.
  *
  * Late wake-ups. If this thread wakes later than it wanted, it had no processor, and perhaps its whole machine had
- * none. The answers may then be late, too. So no connection is ended for as long again as the thread was late. This
- * defers a deadline only once. Otherwise, a machine under constant load would never end a connection.
+ * none. The answers may then be late, too. So no connection is ended until as much time has passed as the thread
+ * was late. This defers a deadline only once. Otherwise, a machine under constant load would never end a
+ * connection.
  */
 #include "common/clock.h"
 #include "fabric/internal.h"
@@ -230,7 +231,8 @@ static bool poll_once(struct fabric *fabric, struct backend_events *out)
 	return moved || out->count;
 }
 
-/* Checks deadlines. Must be called before a poll writes events: a check may free a connection to which they point. */
+/* Checks deadlines. Must be called before a poll writes events: a check may free a connection to which events
+   point. */
 static void expire_meanwhile(struct fabric *fabric)
 {
 	backends_expire(fabric, fabric->looked_at);

@@ -189,7 +189,7 @@ static void message_send(struct connection *connection, const struct wire_messag
 	int status = fabric_send(connection->conn, bytes,
 				 channel_seal(&connection->channel, bytes, wire_encode(message, bytes)));
 
-	/* The fabric reports a connection that has ended with FABRIC_DISCONNECTED. */
+	/* -ENOTCONN: the connection has ended, and the fabric reports this by FABRIC_DISCONNECTED. */
 	if (status < 0 && status != -ENOTCONN && !connection->deaf) {
 		tell_unsent(connection, status);
 		connection->deaf = connection->donor->deaf_clients = true;
@@ -208,7 +208,7 @@ void connection_send(struct donor *donor, uint32_t session, const struct wire_me
 
 /* --- Messages -------------------------------------------------------------------------------------------- */
 
-/* Ends the connection of an active session, whose leases then wait. @closed: the client's end closed it. */
+/* Ends the connection of an active session, whose leases then wait. @closed: the client's side closed it. */
 static void session_vanish(struct donor *donor, struct connection *connection, bool closed)
 {
 	uint32_t session = connection->session;
@@ -263,7 +263,7 @@ static void handshake_refuse(struct connection *connection, unsigned reason)
 	connection_end(connection);
 }
 
-/* Makes the handshake of a client that proved itself the connection of the client's session. */
+/* Turns a successful handshake into the session connection of its client. */
 static void handshake_succeed(struct connection *connection, struct wire_message *welcome)
 {
 	struct donor *donor = connection->donor;

@@ -1,19 +1,20 @@
 /*
  * donor: the state of a running farpage-memserver: the lease book, the memory of the slabs, and all connections.
  *
- * Theory of operation. The lease book decides (lease.h), and this module acts. After each event reported to the book,
- * donor_settle() takes the book's actions and performs them: it registers, deregisters, orders memory, ends connections
- * and sends. The events come from these places:
+ * Theory of operation. The lease book decides (lease.h), and this module acts. After each event reported to the
+ * book, donor_settle() takes the book's actions and performs them: it sends messages, ends connections, and orders
+ * the slab worker to prepare and clear memory. The events come from these places:
  *
- *   connection.c                 messages and connections of clients
+ *   connection.c           messages and connections of clients
  *   donor_slabs_ready()    answers of the slab worker
  *   donor_tick()           time
  *   shrink.c               how many slabs the machine can spare
  *
- * Isolation. Every session has a protection domain of its own. Its data connections are accepted into that domain, and
- * its slabs are registered there. Session connections belong to the lobby, an empty domain, so no memory can be reached
- * through them. A slab's region is deregistered before its memory is released. The slab worker registers the memory. A
- * session's domain therefore stays open until the worker is done with its last slab, even after the session has ended.
+ * Isolation. Every session has a protection domain of its own. Its data connections are accepted into that domain,
+ * and its slabs are registered there. Session connections belong to the lobby, an empty domain, so no memory can be
+ * reached through them. A slab's region is deregistered before its memory is released. The slab worker registers
+ * the memory. A session's domain therefore stays open until the worker is done with the session's last slab, even
+ * if the session has ended.
  *
  * Threads. One thread owns all of this. It reaches the slab worker only through the worker's queues.
  */
@@ -81,7 +82,7 @@ struct donor {
 	struct slab_worker *worker;
 	struct donor_session *sessions; /* one per session of the book */
 	struct fabric_region **regions; /* per slab; NULL unless leased */
-	struct fabric_domain **domains; /* per slab: domain of its memory, registered or ordered; or NULL */
+	struct fabric_domain **domains; /* per slab: where its memory is, or will be, registered; or NULL */
 	struct connection *handshakes;  /* list of connections that have proved nothing yet */
 	unsigned handshake_count;
 	bool deaf_clients; /* some connection is marked deaf */
@@ -137,13 +138,13 @@ void donor_who(const struct donor *donor, uint32_t session, char who[DONOR_WHO_M
 
 /*
  * Takes over the settings that may change at run time: keys, quotas, grace time, and the time to take slabs back.
- * @before has the keys that were valid before.
+ * @before has the keys that were valid before the reload.
  */
 void donor_reload(struct donor *donor, const struct donor_config *config, const struct keyring *before);
 
 /*
- * Tells all clients that the program is about to be replaced, and refuses connections from now on. A client that leaves
- * keeps its leases for its whole grace time. donor_resume() cancels this.
+ * Tells all clients that the program is about to be replaced, and refuses connections from now on. A client that
+ * then disconnects keeps its leases for its whole grace time. donor_resume() cancels this.
  */
 void donor_suspend(struct donor *donor);
 void donor_resume(struct donor *donor);

@@ -253,7 +253,7 @@ static int slabs_adopt(const struct handover *handover, struct donor *donor, con
 		int status;
 
 		if (slab->index >= donor->config.limits.slabs)
-			continue; /* free: handover_check() */
+			continue; /* handover_check() found that nobody leases it */
 		lease.session = slab->client == NOBODY ? LEASE_NO_SESSION : sessions[slab->client];
 		lease_adopt_slab(donor->book, slab->index, &lease);
 		if (slab->client == NOBODY)

@@ -1,15 +1,16 @@
 /*
  * handover: what a donor tells the program that replaces it, so that no lease and no page is lost.
  *
- * Theory of operation. An operator upgrades a donor while clients hold its slabs. The running program replaces itself by
- * execve(2) (upgrade.h). Its memory is lost then, but two kinds of files stay open: the files with the memory of the
- * slabs (slab.h), and a file that lists sessions and leases. The environment variable FARPAGE_HANDOVER names the
- * descriptor of the list. The new program adopts all of it before it listens. To clients it is the same donor, because
- * it has the same incarnation. Their connections broke, so they return, claim their slabs and go on.
+ * Theory of operation. An operator upgrades a donor while clients hold its slabs. The running program replaces
+ * itself by execve(2) (upgrade.h). Its memory is lost then, but two kinds of files stay open: the files with the
+ * memory of the slabs (slab.h), and a file that lists sessions and leases. The environment variable
+ * FARPAGE_HANDOVER names the descriptor of the list. The new program adopts the files and the leases before it
+ * listens. It has the old program's incarnation, so clients take it for the same donor. Their connections broke, so
+ * they return, claim their slabs and go on.
  *
- * Only leased and recalled slabs are handed over. A recalled slab is leased again, and the new program recalls it anew
- * if it must. The memory of all other slabs is discarded, because nobody has been granted it, or nobody may use it any
- * more. A drain goes on, but without the deadline of a forced drain.
+ * Only leased and recalled slabs are handed over. A recalled slab is leased again, and the new program recalls it
+ * anew if it must. The memory of all other slabs is discarded, because no client may use it yet, or any more. A
+ * drain goes on, but without the deadline of a forced drain.
  *
  * The list is text. Each line is a word and its fields, separated by spaces:
  *
@@ -22,10 +23,10 @@
  *   slab INDEX GENERATION ORDER WARMTH CLIENT HUGE  -1 for a free slab
  *   end
  *
- * The program that reads the list may be newer than the one that wrote it. So a newer program keeps reading the versions
- * of older ones.
+ * The program that reads the list may be newer than the one that wrote it. So every program can read the lists of
+ * older programs.
  *
- * Threads: that of the donor.
+ * Threads. All functions run in the donor's thread.
  */
 #ifndef MEMSERVER_HANDOVER_H
 #define MEMSERVER_HANDOVER_H
@@ -71,8 +72,8 @@ void handover_free(struct handover *handover);
 /* Returns 0 if a donor with these settings can adopt the leases, or -EINVAL after one logged line that says why not. */
 int handover_check(const struct handover *handover, const struct donor_config *config);
 /*
- * Gives the leases to a donor that has just been opened with the inherited files. Returns 0, or -errno after one logged
- * line. The donor is then useless, and the pages are lost.
+ * Gives the leases to a donor that has just been opened with the inherited files. Returns 0, or -errno after one
+ * logged line. After a failure the donor is useless, and the pages are lost.
  */
 int handover_adopt(const struct handover *handover, struct donor *donor);
 

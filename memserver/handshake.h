@@ -32,8 +32,8 @@ struct handshake {
 };
 
 /*
- * Decodes the private data of a connect. Returns 0 and writes *ret_hello, or returns the wire_reason of the rejection
- * and writes *ret_reject.
+ * Decodes the private data of a connect request. Returns 0 and writes *ret_hello, or returns the wire_reason of the
+ * rejection and writes *ret_reject.
  */
 unsigned handshake_hello(const void *data, size_t size, struct wire_hello *ret_hello, struct wire_reject *ret_reject);
 

@@ -40,12 +40,12 @@ struct keyring {
 };
 
 /*
- * Adds the key in one file. Returns 0, or -errno after one logged line, also if the key is already there or the keyring
- * is full.
+ * Adds the key in one file. Returns 0, or -errno after one logged line: -EEXIST if the key is already there, -E2BIG
+ * if the keyring is full, ...
  */
 int keyring_add_file(struct keyring *keyring, const char *path, const char *name, bool admin);
-/* Adds the keys in the folder of --keys. Skips files with other names after one logged line each. Returns the same as
-   keyring_add_file(). */
+/* Adds the keys in the folder of --keys. Skips files that are not named like keys, after one logged line each.
+   Returns the same as keyring_add_file(). */
 int keyring_add_folder(struct keyring *keyring, const char *path);
 /*
  * Sets a quota such as "alice=32G". Returns 0, or -EINVAL after one logged line if the text is malformed or no key has

@@ -1,6 +1,6 @@
 /*
- * lease: see lease.h. This file has the book and its sessions. Slabs are in lease_slab.c, taking them back in
- * lease_revoke.c. session_move() alone changes a session's state, by a table of legal changes. lease_slab_move() does
+ * lease: see lease.h. This file has the book and its sessions. lease_slab.c has the slabs, and lease_revoke.c takes
+ * them back. session_move() alone changes a session's state, by a table of legal changes. lease_slab_move() does
  * the same for slabs.
  */
 #include "memserver/lease.h"
@@ -32,8 +32,8 @@ int lease_open(const struct lease_limits *limits, struct lease_book **ret_book)
 	book->deadline = UINT64_MAX;
 	book->target = limits->slabs;
 	/*
-	 * The most that one event can cause. For each slab: CLEAR and one of ABANDON, REVOKE, KEEP, TAKEN. For each
-	 * session: FENCE, FORGET and two PINGs. Then a few answers.
+	 * The most actions that one event can cause. For each slab: CLEAR and one of ABANDON, REVOKE, KEEP, TAKEN.
+	 * For each session: FENCE, FORGET and two PINGs. Then a few answers.
 	 */
 	book->action_size = 2 * limits->slabs + 4 * limits->sessions + 4;
 	book->sessions = calloc(limits->sessions, sizeof *book->sessions);
@@ -186,7 +186,7 @@ static void session_fence(struct lease_book *book, uint32_t session)
 	requests_abandon(book, session);
 }
 
-/* The session's connections are already fenced. */
+/* Ends a session whose connections are already fenced. */
 static void session_end(struct lease_book *book, uint32_t session)
 {
 	leases_end(book, session);
@@ -202,7 +202,7 @@ static uint32_t session_free(const struct lease_book *book)
 	return LEASE_NO_SESSION;
 }
 
-/* Marks the session's slabs as unclaimed. The returning client must say which of them it knows. */
+/* Marks the session's slabs as unclaimed. The returning client must claim the slabs that it knows. */
 static void claims_begin(struct lease_book *book, uint32_t session)
 {
 	for (uint32_t i = 0; i < book->limits.slabs; i++)
@@ -316,8 +316,8 @@ void lease_session_said(struct lease_book *book, uint64_t now, uint32_t session)
 	assert(session < book->limits.sessions);
 	s = &book->sessions[session];
 	/*
-	 * The book may have ended the session after it queued this message. A BYE, for example, queues notices and then
-	 * ends it.
+	 * The book may have ended the session after it queued this message. A BYE, for example, makes it queue
+	 * notices and then end the session.
 	 */
 	if (s->state == LEASE_SESSION_ACTIVE)
 		s->said_at = now;

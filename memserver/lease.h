@@ -11,11 +11,13 @@
  *                                                       leased -> revoking -> clearing, or leased again
  *
  * When a client vanishes, its session loses its connections at once and its leases after the grace time. A session
- * without leases ends at once. If the client vanishes before its LEASE is answered, the slab is cleared.
+ * without leases ends at once. If the client vanishes before its LEASE is answered, the slab prepared for it is
+ * cleared.
  *
- * If the same client id proves itself again in time, the session goes on with its leases. Old connections whose end the
- * donor has not noticed are fenced first. The returning client claims the slabs it knows of and ends the list with
- * CLAIMED. The book then clears the session's other slabs, because their grant or release was lost on the way.
+ * If a client with the same id proves itself within the grace time, the session goes on with its leases. The
+ * client's old connections are fenced first, in case the donor has not noticed their end. The returning client
+ * claims each slab it knows of, and then sends CLAIMED. The book then clears the session's other slabs: the message
+ * that granted or released them was lost.
  *
  * Taking slabs back. The caller sets how many slabs may be lent (lease_target()) and whether the donor drains
  * (lease_drain()). The book first gives up slabs that are being prepared. It then recalls leased slabs (state
@@ -25,14 +27,14 @@
  * 2. slabs with the lowest warmth
  * 3. slabs that have been leased longest
  *
- * The client may use a recalled slab until the deadline. A returning client that claims the slab is told again of the
- * recall. The client's deadline is at 8/10 of the time given. The book takes the slab at 9/10, so that clearing ends in
- * time. In the tenth between, the client's last requests can end. While more slabs are in use than the caller allows,
- * or while the donor drains, the book grants nothing and clients see no free capacity.
+ * The client may use a recalled slab until the deadline. A returning client that claims the slab is told again of
+ * the recall. The client has 8/10 of the time between recall and release (`revoke_ns`). Its last requests can end
+ * in the next tenth. Then the book takes the slab, and the last tenth is for clearing it. While more slabs are in
+ * use than the caller allows, or while the donor drains, the book grants nothing and clients see no free capacity.
  *
- * A connection holds few unsent messages. The book therefore sends a client at most LEASE_NOTICES notices, and further
- * notices only after a message from the client. A PING makes the client answer. When a slab is taken, its memory is
- * released at once. But the slab is not lent again before its client was told.
+ * A connection holds few unsent messages. The book therefore sends a client at most LEASE_NOTICES notices, and
+ * further notices only after a message from the client. A PING after the last notice makes the client answer. When
+ * a slab is taken, its memory is released at once. But the slab is not lent again before its client is told.
  *
  * Time is in ns, of any monotonic clock. One thread owns the book. lease_open() allocates everything.
  */
@@ -49,7 +51,7 @@
 #define LEASE_SESSIONS_MAX 1024u
 #define LEASE_NO_SESSION UINT32_MAX
 #define LEASE_OWNER_SIZE 32u
-/* Heartbeat periods without a message after which a client counts as vanished. */
+/* A client has vanished after this many heartbeat periods without a message from it. */
 #define LEASE_HEARTBEATS_MISSED 4u
 /*
  * Size of the replay window of data connection counters. Counters may arrive out of order, because a client's queues
@@ -100,7 +102,7 @@ struct lease_session {
 	char owner[LEASE_OWNER_SIZE]; /* name of the key that the client proved, or "" for none */
 	uint32_t owner_slabs;         /* maximum for all sessions of this owner, or 0 for no limit */
 	uint64_t grace_ns;            /* granted grace time */
-	uint64_t closed_ns;           /* grace time if the client's end closes the connection; at most grace_ns */
+	uint64_t closed_ns;           /* grace time if the client's side closes the connection; at most grace_ns */
 	uint64_t heard_at;            /* time of the last message from the client; while active */
 	uint64_t said_at;             /* time of the last message to the client; while active */
 	uint64_t vanished_at;         /* while in grace */
@@ -109,7 +111,7 @@ struct lease_session {
 struct lease_slab {
 	enum lease_slab_state state;
 	bool claimed;        /* the client knows that it has this slab */
-	bool unwanted;       /* preparing: cleared instead of granted when ready */
+	bool unwanted;       /* preparing: once ready, the slab is cleared instead of granted */
 	bool drained;        /* revoking: recalled only because of lease_drain() */
 	bool taken;          /* clearing: taken at the deadline, not released by the client */
 	bool cleared;        /* clearing, taken: the memory is released, but the client is still to be told */
@@ -125,7 +127,7 @@ struct lease_slab {
 
 enum lease_action_kind {
 	LEASE_PREPARE,  /* slab, session: allocate and register memory for the session; answer with lease_prepared() */
-	LEASE_ABANDON,  /* slab: the memory in preparation is not needed; lease_prepared() must follow all the same */
+	LEASE_ABANDON,  /* slab: the memory in preparation is not needed; still answer with lease_prepared() */
 	LEASE_GRANT,    /* session, slab, name, request: tell the client */
 	LEASE_CONFIRM,  /* session, slab, name, request: tell the client that its claim is good */
 	LEASE_DENY,     /* session, request, reason: tell the client */
@@ -134,9 +136,9 @@ enum lease_action_kind {
 	LEASE_REVOKE,   /* session, slab, name, until: tell the client to move its pages away */
 	LEASE_KEEP,     /* session, slab, name: tell the client that the recall is void */
 	LEASE_TAKEN,    /* session, slab, name: tell the client that the donor takes the slab */
-	LEASE_PING,     /* session: the donor was silent for a heartbeat, or needs an answer from the client */
+	LEASE_PING,     /* session: send PING: the donor was silent for a heartbeat, or needs an answer */
 	LEASE_FENCE,    /* session: end its session connection and all its data connections before any other action */
-	LEASE_FORGET,   /* session: it has ended; none of its slabs is registered any more */
+	LEASE_FORGET,   /* session: it has ended; its domain may be closed once no slab needs the domain */
 };
 
 struct lease_action {
@@ -169,7 +171,7 @@ struct lease_book {
 	uint32_t untold;              /* slabs with a notice to send */
 	uint64_t grants;              /* number of grants so far */
 	uint32_t *sorted;             /* scratch space to sort slabs for a recall */
-	uint64_t deadline;            /* no later than the next work of lease_expire(); UINT64_MAX for none */
+	uint64_t deadline;            /* lease_expire() has no work before this time; UINT64_MAX for none */
 	struct lease_action *actions; /* a ring with room for all actions that one event can cause */
 	uint32_t action_size, action_head, action_count;
 };
@@ -196,18 +198,18 @@ unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_
  */
 bool lease_session_may_begin(const struct lease_book *book, const uint8_t id[WIRE_ID_SIZE], const char *owner);
 /*
- * Sets the session's owner, and the maximum number of slabs of all that owner's sessions (0 for no limit). Call it
- * after lease_session_begin(), and again when either changes.
+ * Sets the session's owner, which is the name of its key. All sessions of an owner together may have @owner_slabs
+ * slabs (0 for no limit). Call it after lease_session_begin(), and again when either changes.
  */
 void lease_session_own(struct lease_book *book, uint32_t session, const char *owner, uint32_t owner_slabs);
 /*
- * Sets how long the leases wait after the client's end closes the session connection. The grace time is the upper
+ * Sets how long the leases wait if the client's side closes the session connection. The grace time is the upper
  * bound, and also the default. Call it after lease_session_begin().
  */
 void lease_session_wish_closed(struct lease_book *book, uint32_t session, uint64_t wished_ns);
 /*
- * Reports that the client's end closed the session connection. The leases wait as long as lease_session_wish_closed()
- * has set.
+ * Reports that the client's side closed the session connection. The leases wait as long as
+ * lease_session_wish_closed() has set.
  */
 void lease_session_closed(struct lease_book *book, uint64_t now, uint32_t session);
 /* Reports that the session connection ended in any other way. */
@@ -216,7 +218,7 @@ void lease_session_vanished(struct lease_book *book, uint64_t now, uint32_t sess
 void lease_session_bye(struct lease_book *book, uint32_t session);
 /* Reports a message from the client. */
 void lease_session_heard(struct lease_book *book, uint64_t now, uint32_t session);
-/* Reports a message to the client. The session may have ended since the book decided to send this message. */
+/* Reports a message that was sent to the client. Does nothing if the session has ended meanwhile. */
 void lease_session_said(struct lease_book *book, uint64_t now, uint32_t session);
 
 /* Returns the active session of this id, or LEASE_NO_SESSION. */
@@ -230,18 +232,18 @@ bool lease_session_is_known(const struct lease_book *book, const uint8_t id[WIRE
  * WIRE_REASON_REPLAY, WIRE_REASON_FULL, WIRE_REASON_LEAVING).
  */
 unsigned lease_attach(struct lease_book *book, uint32_t session, uint64_t counter);
-/* Reports that a data connection ended. Do not report fenced connections; the book has already uncounted them. */
+/* Reports that a data connection ended. Do not report fenced connections: the book no longer counts them. */
 void lease_detach(struct lease_book *book, uint32_t session);
 
-/* LEASE: causes PREPARE and later GRANT or DENY, or DENY at once. */
+/* LEASE: causes DENY at once, or PREPARE and later GRANT or DENY. */
 void lease_request(struct lease_book *book, uint32_t session, uint32_t request);
 /* Reports the outcome of PREPARE. */
 void lease_prepared(struct lease_book *book, uint32_t slab, enum lease_outcome outcome);
-/* Reports that the client cannot reach the slab of the last GRANT. Causes CLEAR and DENY. */
+/* Reports that the client's device cannot reach the slab that was just granted. Causes CLEAR and DENY. */
 void lease_refuse(struct lease_book *book, uint32_t slab);
-/* RELEASE of the slab with this name, recalled or not. Causes CLEAR and later RETURNED, or DENY. */
+/* RELEASE of the slab with this name, recalled or not. Causes DENY, or CLEAR and later RETURNED. */
 void lease_release(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name);
-/* CLAIM of the slab with this name. Causes CONFIRM, and REVOKE if the slab is recalled; or DENY. */
+/* CLAIM of the slab with this name. Causes DENY, or CONFIRM and, if the slab is recalled, REVOKE. */
 void lease_claim(struct lease_book *book, uint32_t session, uint32_t request, uint64_t name);
 /* CLAIMED: clears the session's slabs that the client has not claimed since the session began. */
 void lease_claimed(struct lease_book *book, uint32_t session);
@@ -250,7 +252,7 @@ void lease_cleared(struct lease_book *book, uint32_t slab);
 
 /* Ends silent sessions and the leases of vanished clients, takes overdue slabs, and sends PINGs that are due. */
 void lease_expire(struct lease_book *book, uint64_t now);
-/* Returns when to call lease_expire() next, or UINT64_MAX for not before another event. */
+/* Returns when to call lease_expire() next, or UINT64_MAX if nothing can expire. */
 uint64_t lease_deadline(const struct lease_book *book);
 
 /* WARM: records the slab's warmth in pages per second. Ignores slabs that are not the session's. */
@@ -292,7 +294,7 @@ uint32_t lease_adopt_session(struct lease_book *book, uint64_t now, const uint8_
  * leases the slab. If it is LEASE_NO_SESSION, the slab is free. @slab is smaller than the book's number of slabs.
  */
 void lease_adopt_slab(struct lease_book *book, uint32_t slab, const struct lease_slab *before);
-/* Ends the takeover. */
+/* Ends the takeover. The book can then lend the slabs that nobody leases. */
 void lease_adopted(struct lease_book *book);
 
 /* --- Queries --------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /*
- * lease_book: structs and functions that the parts of lease.h share. Only these files include this header:
+ * lease_book: functions that the source files of lease.h share. Only these files include this header:
  *
  * - lease.c: the book and its sessions
  * - lease_slab.c: slabs
@@ -16,7 +16,7 @@
 /* --- lease.c --------------------------------------------------------------------------------------------- */
 /* Queues an action for lease_next(). */
 void lease_act(struct lease_book *book, struct lease_action action);
-/* Lowers the book's deadline to @at if it is later. */
+/* Lowers the book's deadline to @at if the deadline is later. */
 void lease_deadline_at_most(struct lease_book *book, uint64_t at);
 /* Returns the session. Asserts that its state is @state. */
 struct lease_session *lease_session_in(struct lease_book *book, uint32_t session, enum lease_session_state state);
@@ -25,8 +25,8 @@ struct lease_session *lease_session_in(struct lease_book *book, uint32_t session
 /* Changes a slab's state. All changes go through here. */
 void lease_slab_move(struct lease_book *book, uint32_t slab, enum lease_slab_state to);
 /*
- * Detaches the slab from its session. The client gets no further notice about this slab. Frees a taken slab whose
- * memory is already released.
+ * Detaches the slab from its session. The client gets no further notice about this slab. If the slab was taken and
+ * its memory is released, it becomes free.
  */
 void lease_slab_disown(struct lease_book *book, uint32_t slab);
 /* Moves the slab to "clearing" and queues LEASE_CLEAR. */
@@ -38,11 +38,11 @@ void lease_tell(struct lease_book *book, uint32_t slab, bool tell);
 
 /* --- lease_revoke.c -------------------------------------------------------------------------------------- */
 /*
- * Queues the notices of this session, or of all sessions for LEASE_NO_SESSION. Stops at LEASE_NOTICES for each session
- * until its client sends a message.
+ * Queues the notices (recalled, kept, taken) that are due to this session, or to all sessions if it is
+ * LEASE_NO_SESSION. A client gets at most LEASE_NOTICES of them until it sends a message.
  */
 void lease_notices(struct lease_book *book, uint32_t session);
-/* Takes all slabs whose time is over, and updates the book's deadline for the others. */
+/* Takes all recalled slabs that are overdue, and updates the book's deadline for the other recalled slabs. */
 void lease_take(struct lease_book *book, uint64_t now);
 
 #endif

@@ -40,7 +40,7 @@ void lease_notices(struct lease_book *book, uint32_t session)
 
 /* --- Recalling ------------------------------------------------------------------------------------------- */
 
-/* Returns the time at @part tenths of @within from @now, or LEASE_NEVER if @within is LEASE_NEVER. */
+/* Returns @now plus @part tenths of @within, or LEASE_NEVER if @within is LEASE_NEVER. */
 static uint64_t tenths(uint64_t now, uint64_t within, unsigned part)
 {
 	return within == LEASE_NEVER ? LEASE_NEVER : now + within / 10 * part;
@@ -79,8 +79,8 @@ void lease_take(struct lease_book *book, uint64_t now)
 		lease_slab_disown(book, i);
 		lease_slab_move(book, i, LEASE_SLAB_CLEARING);
 		s->taken = true;
-		/* If a client has returned but not yet claimed the slab, the answer to its claim will tell it of the
-		   recall. */
+		/* If a client has returned but not yet claimed the slab, the answer to its claim will say that the
+		   slab is taken. */
 		if (book->sessions[session].state == LEASE_SESSION_ACTIVE && known) {
 			s->session = session; /* the session to tell */
 			lease_tell(book, i, true);
@@ -103,7 +103,7 @@ static bool slab_stays(const struct lease_slab *slab)
 	return slab_is_wanted(slab) || (slab->state == LEASE_SLAB_REVOKING && slab->take_at == LEASE_NEVER);
 }
 
-/* Returns true if the slab would be in use without the drain, which may end. */
+/* Returns true if the slab is in use, and would stay in use if the drain ended now. */
 static bool slab_counts(const struct lease_slab *slab)
 {
 	return slab_is_wanted(slab) || (slab->state == LEASE_SLAB_REVOKING && slab->drained);
@@ -142,7 +142,7 @@ static void slab_give_up(struct lease_book *book, uint32_t slab)
 	lease_act(book, (struct lease_action){.kind = LEASE_ABANDON, .session = LEASE_NO_SESSION, .slab = slab});
 }
 
-/* Gives up slabs in preparation, which hold no pages yet. Returns how many of @count slabs are still to be found. */
+/* Gives up slabs in preparation, which hold no pages yet. Returns how many fewer than @count it found. */
 static uint32_t preparing_give_up(struct lease_book *book, uint32_t count)
 {
 	for (uint32_t i = 0; count && i < book->limits.slabs; i++) {

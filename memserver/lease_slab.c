@@ -161,7 +161,7 @@ static bool slab_is_its(struct lease_book *book, uint32_t session, uint64_t name
 	       lease_slab_is_held(&book->slabs[slab]) && book->slabs[slab].session == session;
 }
 
-/* Returns the reason to deny a name that the session does not hold: TAKEN if the name may belong to an ended lease. */
+/* Returns why a name that the session does not hold is denied: TAKEN if the name may be that of an ended lease. */
 static unsigned name_reason(const struct lease_book *book, uint64_t name)
 {
 	const uint32_t slab = (uint32_t)name, generation = (uint32_t)(name >> 32);

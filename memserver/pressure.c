@@ -39,8 +39,8 @@ static uint32_t less(uint32_t slabs, uint64_t by)
 	return by < slabs ? slabs - (uint32_t)by : 0;
 }
 
-/* Returns how many slabs may be in use, by available memory alone. Only @config can make this less than those in
-   use. */
+/* Returns how many slabs may be in use, by available memory alone. That is fewer than in use only if @config
+   demands it. */
 static uint32_t most(const struct pressure_config *config, const struct pressure_reading *reading)
 {
 	const uint64_t keep = config->reserve + margin(config);
@@ -63,7 +63,7 @@ static bool is_pressed(const struct pressure_config *config, const struct pressu
 	}
 	if (!reading->stalls || reading->available - config->reserve >= config->reserve + 2 * margin(config))
 		return false;
-	/* Slabs that are on their way back count as the step taken before. */
+	/* If slabs are on their way back, a step was taken before, and is not repeated. */
 	*ret_slabs = less(reading->in_use, reading->going ? reading->going : step(config));
 	return true;
 }

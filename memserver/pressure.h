@@ -6,11 +6,13 @@
  * all memory that is lent. So the donor can lend the slabs in use, plus the memory that is available above the reserve.
  *
  *   available                       slabs that may be in use
- *   below the reserve               fewer than in use, by the lack; the surplus is recalled
- *   stalls (PSI), and less than     one step fewer than in use, unless slabs are on their way back already, because
- *   2 * (reserve + margin)          the kernel's estimate of available memory is then too high
+ *   below the reserve               fewer than in use, by what is lacking; the surplus is recalled
+ *   stalls (PSI), and less than     one step fewer than in use, unless slabs are on their way back already. When
+ *   2 * (reserve + margin)          tasks stall, the kernel's estimate of available memory is too high.
  *   reserve .. reserve + margin     as many as in use, so that no slab is granted that is soon recalled
  *   above                           as many as fit
+ *
+ * The margin is one slab, or an eighth of the reserve if that is more.
  *
  * If tasks stall although memory is plentiful, some control group has hit its own limit. Returning slabs would not
  * help, so these stalls are ignored.
@@ -62,7 +64,7 @@ struct pressure {
 	uint64_t read_at;    /* time of the next reading */
 };
 
-/* Begins in state calm with nothing in use. The first reading is due at once and may have any values. */
+/* Begins in state calm. The first reading is due at once. */
 void pressure_init(struct pressure *pressure, const struct pressure_config *config);
 /* Takes a reading at time @now. Returns the target. */
 uint32_t pressure_read(struct pressure *pressure, uint64_t now, const struct pressure_reading *reading);

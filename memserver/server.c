@@ -27,7 +27,7 @@ static int signals_open(struct server *server)
 {
 	sigset_t set;
 
-	/* A reader of standard output or a socket that has gone away must not end the program. */
+	/* The program must go on if the reader of its standard output, or the peer of a socket, has gone. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&set);
@@ -151,7 +151,7 @@ static int listen_all(struct donor *donor, const struct server_config *config)
 	return 0;
 }
 
-/* Limits the rate, because sd_notify() waits for the service manager and thereby delays all clients. */
+/* Tells a changed status, at most once a second, because sd_notify() waits and thereby delays all clients. */
 static void status_tell(struct server *server, uint64_t now)
 {
 	char status[DONOR_STATUS_MAX];
@@ -181,7 +181,7 @@ static void server_reload(struct server *server)
 	memset(&before, 0, sizeof before);
 }
 
-/* A port that the system has chosen would be another one afterwards, and no client would find this donor. */
+/* If the system chose a port, the next program would get another one, and no client would find this donor. */
 static bool ports_are_fixed(const struct server_config *config)
 {
 	for (unsigned i = 0; i < config->listen_count; i++) {
@@ -197,7 +197,7 @@ static bool ports_are_fixed(const struct server_config *config)
 	return true;
 }
 
-/* If an upgrade was asked for and tried, suspends the clients, and replaces the program once they have disconnected. */
+/* After a successful trial, suspends the clients, and replaces the program once they have disconnected. */
 static void replace_step(struct server *server, uint64_t now)
 {
 	struct donor *donor = server->donor;
@@ -253,7 +253,7 @@ static void event_take(struct server *server, const struct fabric_event *event)
 		donor_slabs_ready(server->donor);
 }
 
-/* Returns when the loop has work besides that of the donor's deadline. */
+/* Returns when the loop next has work of its own, which donor_deadline() does not cover. */
 static uint64_t loop_due(const struct server *server)
 {
 	uint64_t due = server->shrink ? shrink_due(server->shrink) : UINT64_MAX;
@@ -338,7 +338,7 @@ int server_run(const struct server_config *config)
 
 	if (status < 0)
 		return status;
-	/* Each connection is a descriptor. The usual limit of 1024 would be reached before --clients. */
+	/* Each connection is a descriptor. The usual limit of 1024 may be too low for --clients. */
 	descriptors_raise();
 	upgrade_open(&server.upgrade, config->argv);
 	status = donor_begin(config, &server.donor);
@@ -349,7 +349,8 @@ int server_run(const struct server_config *config)
 			    config->donor.drain_file);
 		lease_drain(server.donor->book, donor_now(server.donor), WIRE_DRAIN_WAIT, 0);
 	}
-	/* First, so that no client comes to a donor that ends because its port for metrics is in use. */
+	/* Before the donor listens: if the port for metrics is in use, the program must end before any client has
+	   come. */
 	if (config->metrics)
 		status = donor_metrics_open(config->metrics, server.donor, &server.metrics);
 	if (status == 0)

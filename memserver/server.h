@@ -10,8 +10,8 @@
  * - the donor's next deadline
  *
  * Without clients there is no deadline, and the thread sleeps without a time limit. Requests for pages are answered
- * inside the fabric and never get here. The loop waits for the service manager each time it reports the donor's state,
- * so it does this at most once a second.
+ * inside the fabric and never get here. The loop waits for the service manager each time it reports the donor's
+ * state, so it reports at most once a second.
  *
  * SIGTERM and SIGINT end the loop: it logs which slabs are still leased and then ends all sessions in order. SIGHUP
  * rereads the settings and ends no session. SIGUSR2 upgrades the program without losing a slab (upgrade.h).
@@ -30,7 +30,7 @@ struct server_config {
 	struct donor_config donor;
 	bool drained;                    /* the donor starts drained, because it was drained at its last end */
 	uint64_t reserve;                /* bytes that stay available on this machine */
-	uint32_t slabs;                  /* maximum to lend; the donor has room for the number at its start */
+	uint32_t slabs;                  /* maximum to lend; never more than at the donor's start */
 	const char *const *listen;       /* URIs */
 	unsigned listen_count;           /* 1 .. SERVER_LISTEN_MAX */
 	const char *metrics;             /* where metrics are served (metrics_http.h), or NULL */
@@ -54,7 +54,7 @@ int server_run(const struct server_config *config);
 
 struct shrink;
 struct donor_metrics;
-/* State of the main loop. The donor listens, and its slab_fd() is watched with the donor as user. */
+/* State of the main loop. When it begins, the donor listens, and slab_fd() is watched with the donor as user. */
 struct server {
 	const struct server_config *config;
 	struct donor *donor;
@@ -62,8 +62,8 @@ struct server {
 	struct donor_metrics *metrics; /* NULL if none are served */
 	int signals;                   /* signalfd, watched with the address of this field as user; -1 for none */
 	struct upgrade upgrade;
-	bool replace;        /* clients are asked to leave, and once they have, the program is replaced */
-	uint64_t replace_at; /* when to replace it even if clients are still connected, or UINT64_MAX */
+	bool replace;        /* the program is replaced once all clients have disconnected */
+	uint64_t replace_at; /* when to replace the program even if clients are connected, or UINT64_MAX */
 	bool stop;
 	char status[DONOR_STATUS_MAX]; /* the last status told to the service manager */
 	uint64_t status_told_at;

@@ -23,7 +23,7 @@
 
 static const char default_listen[] = DEFAULT_LISTEN;
 
-/* Data connections of one client: one queue per thread, with room for several stores. */
+/* The most data connections of one client. Each of its stores has one per thread. */
 #define SESSION_CONNS 64u
 
 static void defaults_set(struct settings *settings)
@@ -433,7 +433,7 @@ int settings_read(struct settings *settings, int argc, char **argv)
 
 /* --- Reload ---------------------------------------------------------------------------------------------- */
 
-/* Frees a string from a file or a list item. Strings of the command line and literals stay. */
+/* Frees the text of a setting, unless it is part of the command line or a literal. */
 static void string_free(const struct settings *s, const char *text)
 {
 	for (int i = 0; i < s->argc && s->argv[i]; i++)
@@ -498,7 +498,7 @@ static void waiting_format(const struct settings *s, const struct settings *next
 			snprintf(text + strlen(text), size - strlen(text), "%s%s", *text ? ", " : "", all[i].name);
 }
 
-/* Takes over the settings that may change. The settings that stay may limit them. */
+/* Takes over the settings that may change. `donate` never grows beyond the slabs that the donor began with. */
 static void take_over(struct settings *s, const struct settings *next)
 {
 	const uint64_t most = s->server.donor.limits.slabs * s->slab;

@@ -44,10 +44,10 @@ struct settings {
 int settings_read(struct settings *settings, int argc, char **argv);
 
 /*
- * Reads the same command line and its file again, and takes over those settings that may change while the server runs.
- * One logged line names the other changes. Writes the keys that were valid before to *ret_before. Called by the
- * server's thread; does not use the resolver. Returns 0, or -EINVAL after logging what is wrong; then nothing has
- * changed.
+ * Reads the command line and the configuration file again, and takes over the settings that may change while the
+ * server runs. One logged line names the changed settings that wait for the next start. Writes the keys that were
+ * valid before to *ret_before. Called by the server's thread; does not use the resolver. Returns 0, or -EINVAL
+ * after logging what is wrong; then nothing has changed.
  */
 int settings_reload(struct settings *settings, struct keyring *ret_before);
 

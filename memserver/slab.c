@@ -157,7 +157,7 @@ static int memory_get(const struct slab_worker *worker, uint32_t slab, struct sl
 	return status;
 }
 
-/* Returns a part of a file to the kernel, which then reads as zeroes. Returns 0 or -errno. */
+/* Returns the memory of a part of a file to the kernel. The part then reads as zeroes. Returns 0 or -errno. */
 static int file_discard(int fd, uint64_t offset, uint64_t bytes)
 {
 	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0)
@@ -216,8 +216,8 @@ static struct slab_answer order_do(struct slab_worker *worker, struct slab_order
 }
 
 /*
- * Takes the next order, under the lock. Returns false if there is none. Clearing goes first, because deadlines wait for
- * it, and preparing may need the memory. The two orders are never for the same slab.
+ * Takes the next order, under the lock. Returns false if there is none. Clearing goes first, because deadlines wait
+ * for it, and preparing may need the memory. One slab never has both orders at a time.
  */
 static bool order_take(struct slab_worker *worker, struct slab_order *ret_order)
 {
@@ -419,7 +419,7 @@ int slab_adopt(struct slab_worker *worker, uint32_t slab, bool huge, struct fabr
 	return 0;
 }
 
-/* Discards all of a file that is not memory of an adopted slab. */
+/* Discards all parts of a file that are not memory of adopted slabs. */
 static void file_discard_rest(const struct slab_worker *worker, int fd, bool huge)
 {
 	const uint64_t bytes = worker->config.bytes, slabs = worker->config.slabs;

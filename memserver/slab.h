@@ -12,8 +12,8 @@
  * The memory is registered in its owner's domain as soon as it is populated. It is deregistered before it is released,
  * so that no key to it outlives the lease.
  *
- * Threads. Populating 64 MiB and pinning it for an RDMA device takes tens of ms. A worker thread does this and the
- * reverse, because the thread that serves clients cannot wait so long. The worker clears before it prepares, because
+ * Threads. Populating 64 MiB and pinning it for an RDMA device takes tens of ms. A worker thread prepares and
+ * clears slabs, because the thread that serves clients cannot wait so long. It clears before it prepares, because
  * deadlines wait for clearing. Otherwise it keeps the order of requests.
  *
  * slab_prepare(), slab_clear(), slab_abandon() and slab_answer() belong to the thread that opened the worker. Orders

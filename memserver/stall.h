@@ -2,10 +2,10 @@
  * stall: reports when tasks stall for lack of memory (PSI, Documentation/accounting/psi.rst). It watches this machine
  * and, where cgroup v2 reports pressure, this process's own control group.
  *
- * Theory of operation. A trigger is a descriptor that is ready for POLLPRI when tasks have stalled for 150 ms within
- * two seconds. The kernel grants windows of two seconds without privilege. A poll that finds the trigger ready also
- * acknowledges it. So the trigger cannot be watched through another descriptor, which would poll it twice. A separate
- * thread sleeps in poll() and signals an eventfd.
+ * Theory of operation. A trigger is a descriptor that is ready for POLLPRI when tasks have stalled for 150 ms
+ * within two seconds. A window of two seconds needs no privilege. A poll that finds the trigger ready also
+ * acknowledges it. So the trigger cannot be watched through another descriptor, which would poll it twice. A
+ * separate thread sleeps in poll() and signals an eventfd.
  *
  * Threads. stall_open(), stall_take() and stall_close() belong to one thread. The thread "stall" polls.
  */

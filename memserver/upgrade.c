@@ -91,7 +91,7 @@ void upgrade_try(struct upgrade *upgrade, const struct donor *donor)
 		log_error("not upgraded, %s cannot be started: %s", upgrade->path, strerror(-status));
 }
 
-/* Marks the descriptor to stay open in the program that execve(2) starts, or not. Ignores -1. */
+/* Sets whether the descriptor stays open in the program that execve(2) starts. Ignores -1. */
 static void stay_open(int fd, bool stay)
 {
 	if (fd >= 0)

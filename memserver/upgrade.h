@@ -1,20 +1,20 @@
 /*
- * upgrade: replaces the running donor by its program file, as it is now, while clients keep their leases.
+ * upgrade: replaces the running donor by the present contents of its program file, while clients keep their leases.
  *
  * Theory of operation. A package manager has written a new program file, or the operator has changed settings that need
  * a start. SIGUSR2 asks for the upgrade:
  *
  * 1. Trial. The donor starts the program file as a child, with its own command line and the list of leases (handover.h).
  *    The child reads all settings and the list, logs what is wrong, and ends without serving. The donor serves meanwhile.
- * 2. If the trial succeeded, the donor says SUSPEND to its clients, so that they do not take it for dead, and waits for
- *    their connections to end, UPGRADE_PATIENCE_NS at most.
+ * 2. If the trial succeeded, the donor sends SUSPEND to its clients, so that they do not take it for dead. It then
+ *    waits at most UPGRADE_PATIENCE_NS until they have disconnected.
  * 3. The donor lists its leases again and replaces itself by execve(2). It keeps its process id, so a service manager sees
  *    no restart.
  * 4. The new program adopts the leases and listens. Clients return as after a broken connection, within tens of ms.
  *
  * If the trial fails, or the file cannot be executed, the donor goes on as before.
  *
- * Threads: that of the donor.
+ * Threads. All functions run in the donor's thread.
  */
 #ifndef MEMSERVER_UPGRADE_H
 #define MEMSERVER_UPGRADE_H
@@ -36,14 +36,14 @@ struct upgrade {
 	pid_t trial;         /* the child, or 0 */
 };
 
-/* Remembers the program file. Call it at the start, because a replaced file has no name any more. SIGCHLD has its
-   default action, and is blocked. */
+/* Remembers the program file. Call it at the start, because a replaced file has no name any more. The caller has
+   given SIGCHLD its default action and blocked it. */
 void upgrade_open(struct upgrade *upgrade, char *const *argv);
 /* Ends a trial that is under way. */
 void upgrade_close(struct upgrade *upgrade);
-/* Starts a trial for @donor, unless one is under way. Logs one line if there is none afterwards. */
+/* Starts a trial for @donor, unless one is under way. Logs one line if it starts none. */
 void upgrade_try(struct upgrade *upgrade, const struct donor *donor);
-/* Call it at SIGCHLD. Returns true if the trial has ended and succeeded. Logs one line if it has ended otherwise. */
+/* Call it at SIGCHLD. Returns true if the trial has ended and succeeded. Logs one line if the trial failed. */
 bool upgrade_has_succeeded(struct upgrade *upgrade);
 /* Replaces the program by the program file. Returns only if that failed, after one logged line. */
 void upgrade_replace(const struct upgrade *upgrade, const struct donor *donor);

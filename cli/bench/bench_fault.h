@@ -1,7 +1,7 @@
 /*
  * bench_fault: measures the cost of a far fault on this host.
  *
- * Theory of operation. One thread touches pages and measures how long each touch takes. It does so for two kinds of
+ * Theory of operation. One thread touches pages and measures how long each touch takes. It measures two kinds of
  * faults.
  *
  * The floor: faults in a plain mapping. A second thread, which blocks on the same processor, answers them with

@@ -53,7 +53,7 @@ static void *floor_answer(void *argument)
 
 		if (ioctl(floor->uffd, UFFDIO_COPY, &copy)) {
 			ioctl(floor->uffd, UFFDIO_UNREGISTER,
-			      &all); /* the thread then faults again, in ordinary memory */
+			      &all); /* the touching thread then faults in ordinary memory */
 			return argument;
 		}
 		if (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE)

@@ -39,7 +39,7 @@ struct bench_donor {
 	const char *uri;
 	char fabric[URI_SCHEME_MAX]; /* "tcp" */
 	struct bench_point points[BENCH_OPS][BENCH_DEPTHS_MAX];
-	struct bench_fault fault; /* if it has neither `skipped` nor a count, the benchmark ended before it */
+	struct bench_fault fault; /* neither `skipped` nor a count is set if the benchmark ended before */
 };
 
 struct bench_results {

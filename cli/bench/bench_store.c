@@ -149,8 +149,8 @@ static int load_drain(struct load *load)
 	return error;
 }
 
-/* Has load->depth requests in flight, for a warm-up and then for @seconds, or longer if no request was answered by
-   then. With load->in_order, runs until all pages were written. Returns 0 or -errno. */
+/* Keeps load->depth requests in flight, for a warm-up and then for @seconds, or longer until one request is
+   answered. With load->in_order, runs until all pages were written. Returns 0 or -errno. */
 static int load_run(struct load *load, double seconds, double *ret_seconds)
 {
 	enum load_phase phase = LOAD_WARM;

@@ -198,9 +198,9 @@ int disk_daemon_attach(const struct settings *settings, char ret_path[FRONTEND_P
 	return daemon_start(argv, what, ret_path);
 }
 
-/* Asks the daemon of @name to leave its device. Before it answers, the daemon waits for its requests in flight, which
-   may wait for a donor out of reach until this donor is lost. Returns 0 or more if the daemon leaves. Returns -EBUSY
-   or -ETIMEDOUT after one logged line. Other errors are those of settings_kept(), or those of control_ask() if there
+/* Asks the daemon of @name to leave its device. Before it answers, the daemon waits for its requests in flight,
+   which may wait for a donor out of reach until this donor is lost. Returns 0 or more if the daemon leaves. Returns
+   -EBUSY or -ETIMEDOUT after one logged line. Also returns errors of settings_kept(), and of control_ask() if there
    is no daemon. */
 static int leave_ask(const char *name)
 {

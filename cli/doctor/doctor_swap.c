@@ -179,7 +179,7 @@ void doctor_swap_read(struct host *host)
 {
 	host->daemon.flusher = flusher_try();
 	host->daemon.own_group = group_possible();
-	/* `farpage swap on` looks for it in these two folders, and in PATH. */
+	/* `farpage swap on` looks for mkswap in these two folders, and in PATH. */
 	host->daemon.mkswap = access("/usr/sbin/mkswap", X_OK) == 0 || access("/sbin/mkswap", X_OK) == 0;
 	host->daemon.kernel = access("/proc/swaps", F_OK) == 0;
 	host->daemon.page_cluster = facts_number("/proc/sys/vm/page-cluster");

@@ -74,7 +74,7 @@ int facts_text(const char *path, char *text, size_t size);
 int64_t facts_number(const char *path);
 /* Reads the line "Name: text" of a file like /proc/meminfo, without the name. Returns false if there is none. */
 bool facts_line(const char *path, const char *name, char *text, size_t size);
-/* Returns the number in such a line of a file, in the file's unit, or 0 if there is no such line. */
+/* Returns the number in the line "Name: number" of a file, in the file's unit, or 0 if there is no such line. */
 uint64_t facts_field(const char *path, const char *name, int base);
 /* Returns 0 if this process may open the file for reading and writing, otherwise -errno. */
 int facts_open(const char *path);

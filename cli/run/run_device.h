@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RUN_DEVICE_NAME "run-%d-%08x" /* a process's number and a random number: the name of a device made for a run */
+#define RUN_DEVICE_NAME "run-%d-%08x" /* name of a device made for a run: process number, random number */
 
 /* Pages read from and written to a device, for all its users. */
 struct run_transfers {

@@ -112,8 +112,8 @@ static bool place_v1(char ret_folder[PATH_MAX])
 	char path[PATH_MAX];
 	if (access(V1_ROOT "/cgroup.procs", F_OK) < 0 || !control_group_own_path("/proc", CONTROL_GROUP_V1, path))
 		return false;
-	/* In a container the path may be that of the host, and does not exist here. Then the root folder is this
-	   process's group. */
+	/* In a container the path may be the group's path on the host, which does not exist here. Then the root
+	   folder is this process's group. */
 	if (snprintf(ret_folder, PATH_MAX, "%s%s", V1_ROOT, path) >= PATH_MAX || access(ret_folder, F_OK) < 0)
 		snprintf(ret_folder, PATH_MAX, "%s", V1_ROOT);
 	return is_writable(ret_folder);
@@ -174,7 +174,8 @@ static int limit_v2(const struct run_group *group, uint64_t local)
 	return status ? status : number_write(group->folder, "memory.max", local);
 }
 
-/* Makes the kernel signal the eventfd @event when the event of @file occurs. @argument says more about the event. */
+/* Makes the kernel signal the eventfd @event at events of @file. @argument, such as a level of pressure, limits the
+   events. */
 static void event_want(const struct run_group *group, int event, const char *file, const char *argument)
 {
 	char path[PATH_MAX], text[64];

@@ -4,8 +4,8 @@
  *
  * Theory of operation. The group is made below a group that this process is in, so that the limits of a slice or a
  * container still apply. In version 1 of control groups the parent is this process's own group. In version 2 it is
- * the nearest group, from this process's group upwards, whose children can have limits: a group that enables the
- * memory controller for its children, or the root.
+ * the nearest group, from this process's group upwards, whose children can have limits. Such a group enables the
+ * memory controller for its children, or is the root.
  *
  * The kernel may kill a process of the group although swap space is free (seen with Linux 6.18). It evicts pages of
  * the inactive list, and uses counts that are updated late. If all pages have just moved to the active list, the
@@ -19,8 +19,8 @@
  *
  * In version 1 run_group_look() reads memory.stat, which makes the kernel update its counts, and then wakes the
  * sleeping tasks, so that they try again. When a task begins to sleep, the kernel signals an event, so that
- * run_group_wait() can do both at once. The killer is enabled when swap space is nearly full, or when many tries have
- * failed, because the group is then really out of memory.
+ * run_group_wait() can wake the task at once. The killer is enabled when swap space is nearly full, or when many
+ * tries have failed, because the group is then really out of memory.
  *
  * Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, sections 10 and 11.
  *
@@ -43,15 +43,15 @@ struct run_group {
 	char folder[PATH_MAX];
 	uint64_t limit;   /* bytes; this field and all below are for version 1 only */
 	int event;        /* an eventfd that signals that the kernel finds no memory, or -1 */
-	unsigned starved; /* number of looks that found a task asleep for lack of memory */
-	unsigned calm;    /* number of looks since a task last slept for lack of memory */
+	unsigned starved; /* calls of run_group_look() that found a task asleep for lack of memory */
+	unsigned calm;    /* calls of run_group_look() since a task last slept for lack of memory */
 	bool kills;       /* the kernel's OOM killer is enabled */
 };
 
 /* The memory, swap space and waiting time of a group, from its creation to the last run_group_look(). */
 struct run_group_use {
-	uint64_t bytes;        /* memory at the last look */
-	uint64_t swapped;      /* bytes in swap space at the last look */
+	uint64_t bytes;        /* memory at the last run_group_look() */
+	uint64_t swapped;      /* bytes in swap space at the last run_group_look() */
 	uint64_t peak_bytes;   /* the most memory that was seen, or the kernel's own peak */
 	uint64_t swapped_peak; /* highest number of bytes in swap space that was seen */
 	uint64_t stalled_us;   /* time in which some task waited for memory, or UINT64_MAX if not counted */

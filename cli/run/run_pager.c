@@ -2,8 +2,9 @@
  * run_pager: the engine of `farpage run` that loads libfarpage-preload.so into the command.
  *
  * Theory of operation. LD_PRELOAD makes the loader load this library before all other libraries of the command. The
- * library reads its options from the environment (pager/preload/settings.h). Its pager counts in a report of this
- * process (run_report.h). Children of the command inherit the environment, and so use the same library and report.
+ * library reads its options from the environment (pager/preload/settings.h). Its pager writes its counts to a
+ * report that this process has made (run_report.h). Children of the command inherit the environment, and so use the
+ * same library and report.
  *
  * Threads: one.
  */
@@ -43,8 +44,8 @@ struct pager_run {
 	struct run_live *live; /* NULL if there is none */
 };
 
-/* Returns the right or kernel feature that userfaultfd needs and that is missing here, or NULL if none is. It must
-   also handle faults in system calls on far memory, which needs more rights. */
+/* Returns the right or kernel feature that userfaultfd needs and that is missing here, or NULL if nothing is
+   missing. userfaultfd must also handle faults in system calls on far memory, which needs more rights. */
 static const char *userfaultfd_lacks(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);

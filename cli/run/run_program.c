@@ -113,8 +113,8 @@ static bool defines(int fd, const struct elf_program *elf, const char *name)
 	return found;
 }
 
-/* Compares the ELF file with this process's own program, because that one can run here and uses the preload library's
-   C library. */
+/* Compares the ELF file with this process's own program, which can run here and uses the preload library's C
+   library. */
 static int check_elf(int fd, const struct refusal *refusal)
 {
 	struct elf_program elf, own;
@@ -183,7 +183,7 @@ static int check_file(const char *path, const struct refusal *refusal, char ret_
 	if (!result) {
 		ssize_t got = pread(fd, head, HEAD_BYTES, 0);
 		head[got > 0 ? got : 0] = 0;
-		/* exec(2) ignores the privileges of a script, but not those of a program. */
+		/* exec(2) raises no privileges for a script, only for a program. */
 		if (!read_interpreter(head, ret_interpreter))
 			result = check_privileges(fd, refusal, &status);
 		if (!result && !*ret_interpreter)

@@ -109,7 +109,7 @@ const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_TH
 	return text;
 }
 
-/* Returns the share of the time of its threads that the command waited for far memory, from 0 to 1. */
+/* Returns which share of its threads' time the command waited for far memory, from 0 to 1. */
 static double waited(const struct run_summary *summary)
 {
 	if (summary->waiting_ns < WAITED_MIN_NS)

@@ -35,9 +35,9 @@ void run_report_close(struct run_report *report);
 void run_report_sum(const struct run_report *report, struct run_summary *summary);
 /* The size of the text of run_report_thrashed(). */
 #define RUN_THRASHED_MAX 128
-/* Writes a hint for the user if the command waited for far memory for more than half of its time, otherwise an empty
-   text. @waited is the share of its time, from 0 to 1. @wanted is the --local in bytes with which it would not have
-   waited. Returns @text. */
+/* Writes a hint for the user if the command waited for far memory for more than half of its time, otherwise an
+   empty text. @waited is that share of the command's time, from 0 to 1. @wanted is the --local in bytes with which
+   the command would not have waited. Returns @text. */
 const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_THRASHED_MAX]);
 /* Prints the summary as one line on standard error. */
 void run_report_print(const struct run_summary *summary);

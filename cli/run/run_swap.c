@@ -180,8 +180,7 @@ static int run_command(const struct run_options *options, struct swap_run *run, 
 	return options->strict && run->use.killed ? RUN_FAILED : 0;
 }
 
-/* Checks options that the device's daemon would also refuse, because these messages name the options of this
-   command. */
+/* Checks options that the device's daemon would refuse, too, so that messages name the options of this command. */
 static int check_sizes(const struct run_options *options)
 {
 	char least[SIZE_TEXT_MAX];

@@ -208,7 +208,7 @@ static int swap_end(const struct swap_area *area)
 		return status;
 	}
 	if ((WIFEXITED(status) && !WEXITSTATUS(status)) || swaps_find(area->path, &after) == -ENOENT)
-		return 0; /* signals during this do not matter */
+		return 0; /* a signal that came meanwhile does not matter */
 	if (WIFEXITED(status)) {
 		log_error("swapoff %s: %s; it is still swap space", area->path, strerror(WEXITSTATUS(status)));
 		return -WEXITSTATUS(status);

@@ -14,7 +14,7 @@
 struct screen {
 	char lines[SCREEN_LINES_MAX][SCREEN_LINE_MAX];
 	bool is_title[SCREEN_LINES_MAX];
-	unsigned count, top; /* number of lines; the first one shown */
+	unsigned count, top; /* number of lines; index of the first line shown */
 	void *terminal;
 };
 

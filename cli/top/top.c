@@ -31,7 +31,7 @@
 
 #define DEVICES_MAX 256
 #define PAGE 4096
-#define WIDE 110 /* columns of the terminal, from which on all columns of the tables are shown */
+#define WIDE 110 /* a terminal with at least this many columns shows all columns of the tables */
 
 struct top_options {
 	struct config_list donors;

@@ -24,8 +24,8 @@
    header. This call costs less than copying the data out of the buffer. */
 #define TCP_LARGE (64u << 10)
 #define TCP_MESSAGES_MAX 32u
-/* The most incoming connections per fabric that have sent no greeting yet. Each further one replaces one of them
-   (common/crowd.h). */
+/* The most incoming connections per fabric that have sent no greeting yet. Each further connection replaces one of
+   these (common/crowd.h). */
 #define TCP_ARRIVING_MAX 256u
 /* A connection with no operation in flight stops being active after this many polls without input. */
 #define TCP_IDLE_POLLS 256u
@@ -68,7 +68,7 @@ struct tcp_queue {
 	struct tcp_frame *frames; /* in wire byte order */
 	struct tcp_out *outs;
 	uint32_t mask;
-	uint32_t head, tail; /* free-running, as all indexes here: use & mask */
+	uint32_t head, tail; /* free-running, like all indexes here: an entry is at index & mask */
 	uint32_t sent;       /* bytes of the first frame (header and data) that were sent already */
 };
 
@@ -183,9 +183,9 @@ int tcp_connect(void *state, struct fabric_domain *domain, const struct uri *uri
 		size_t private_size, struct fabric_conn **ret_conn);
 int tcp_accept(struct fabric_conn *conn);
 void tcp_reject(struct fabric_conn *conn, const void *private_data, size_t private_size);
-/* Must be called when an ARRIVING connection was read from, or ends. */
+/* Clears `unheard`. Must be called when an ARRIVING connection was read from, or ends. */
 void tcp_heard(struct tcp_conn *conn);
-/* Returns true if it made progress. */
+/* Goes on with connecting and the greetings. Returns true if anything was done. */
 bool tcp_setup_step(struct tcp_conn *conn);
 
 /* tcp_output.c */

@@ -1,11 +1,11 @@
 /*
  * tcp_output: sends the queue of frames, see tcp.h.
  *
- * Theory of operation. One sendmsg() sends as many frames as the socket accepts. Its iovecs point to the registered
- * memory for data that the peer reads, and to the caller's memory for data that this side writes, so nothing is
- * copied. Each region is pinned only during this call. If the socket does not accept all frames, the next call pins
- * the regions of the unsent ones again. If a region has been deregistered in the meantime, the connection ends, as if
- * the peer had used an unknown rkey.
+ * Theory of operation. One sendmsg() sends as many frames as the socket accepts. It copies no data: data that the
+ * peer reads is sent straight from the registered memory. Data that this side writes is sent straight from the
+ * caller's memory. Each region is pinned only during this call. If the socket does not accept all frames, the next
+ * call pins the regions of the unsent ones again. If a region has been deregistered in the meantime, the connection
+ * ends, as if the peer had used an unknown rkey.
  */
 #include "common/log.h"
 #include "fabric/tcp/tcp.h"

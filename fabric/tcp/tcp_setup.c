@@ -99,8 +99,9 @@ static int greeting_receive(struct tcp_conn *conn, unsigned kinds, const char **
 /*
  * Allocates the rings and buffers of a connection whose two greetings are known, in one mapping.
  *
- * The connecting side populates the mapping, because it is going to post requests, and page faults would delay them.
- * The accepting side does not. It has many connections, and most of them are idle, so it would waste memory.
+ * The connecting side populates the mapping, because it is going to post requests, and page faults would delay
+ * them. The accepting side does not. It has many connections, and most are idle, so populating their memory would
+ * waste it.
  */
 static int conn_memory(struct tcp_conn *conn)
 {
@@ -181,8 +182,8 @@ static void connect_next(struct tcp_conn *conn, int status)
 	tcp_end(conn, status, status);
 }
 
-/* Sends the greeting once the socket is connected, or tries the next address if it has failed. Returns false if it is
-   still connecting. */
+/* Sends the greeting once the socket is connected, or tries the next address if connecting has failed. Returns
+   false if the socket is still connecting. */
 static bool connect_step(struct tcp_conn *conn)
 {
 	const struct sockaddr_storage *address = &conn->addresses[conn->address_next - 1];

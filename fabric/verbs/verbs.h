@@ -27,15 +27,15 @@
 #define VERBS_RECEIVES 64u
 /* The most messages of fabric_send() that are not completed yet, per connection. */
 #define VERBS_MESSAGES_MAX 32u
-/* Buffers for outgoing messages of a connection: those of fabric_send(), and the backend's own. */
+/* Buffers for outgoing messages of a connection: messages of fabric_send(), and the backend's own messages. */
 #define VERBS_SENDS 64u
 /* The most connections per fabric that the user has not accepted or rejected yet. Further ones are rejected at
    once. */
 #define VERBS_ARRIVING_MAX 256u
 /* A connection with no operation in flight stops being active after this many polls without a completion. */
 #define VERBS_IDLE_POLLS 256u
-/* Most writes ask for no completion, because a later completion covers them. Only the last write of a batch does, and
-   each write whose number is a multiple of this. */
+/* Most writes ask for no completion, because a later completion covers them. Only the last write of a batch asks
+   for one, and each write whose number is a multiple of this. */
 #define VERBS_SIGNAL_EVERY 16u
 /* iWARP: size of the buffer that receives the data of flushes, which nobody uses (verbs_path.c). */
 #define VERBS_FLUSH_SINK 64u
@@ -152,7 +152,7 @@ struct verbs_conn {
 	unsigned ports_tried; /* local ports that rdma_connect() found in use */
 	uint8_t ours[FABRIC_PRIVATE_MAX], theirs[FABRIC_PRIVATE_MAX];
 	size_t ours_size, theirs_size;
-	/* REQUESTED: RDMA Reads at a time that the peer can answer, and that it wants to start */
+	/* REQUESTED: how many RDMA Reads at a time the peer can answer, and how many it wants to start */
 	unsigned their_initiator, their_responder;
 
 	/* The queue pair: */
@@ -267,7 +267,7 @@ bool verbs_cm_poll(struct verbs *verbs);
 /* verbs_listen.c */
 int verbs_listen(void *state, const struct uri *uri, struct fabric_listener **ret_listener);
 void verbs_listener_close(struct verbs_listener *listener);
-/* Returns the listener of @id, or NULL if @id is that of a connection. */
+/* Returns the listener of @id, or NULL if @id belongs to a connection. */
 struct verbs_listener *verbs_listener_find(struct verbs *verbs, const struct rdma_cm_id *id);
 void verbs_listener_event(struct verbs_listener *listener, enum rdma_cm_event_type kind);
 uint64_t verbs_listeners_deadline(const struct verbs *verbs);

@@ -73,8 +73,7 @@ static bool messages_remain(const struct verbs_conn *conn)
 	return !conn->failed && conn->send_head != conn->send_posted;
 }
 
-/* Waits until the peer's device has received the last messages, but not longer than the peer has been silent for
-   FLUSH_NS. */
+/* Waits briefly until the peer's device has the last messages. Gives up if the peer was silent for FLUSH_NS. */
 static void messages_flush(struct verbs_conn *conn)
 {
 	struct verbs *verbs = conn->verbs;

@@ -11,11 +11,11 @@
  * failed request completes. So while requests are in flight, a flushed receive is no reason to end the connection:
  * the reason is in a later completion.
  *
- * iWARP. Its device completes a write when it has passed the data to TCP, not when the peer has it (RFC 5040, 5.5). A
- * read over another connection could then return the old page. Therefore, if a batch ends with a write, a *flush* is
- * posted behind it: a read of the first bytes of this write. The peer answers it after all earlier writes are in
- * memory, so its completion completes them, too. By the standard, a read of 0 bytes would suffice, and would need no
- * right to read. But siw does not handle such a read.
+ * iWARP. A device completes a write when it has passed the data to TCP, not when the peer has the data (RFC 5040,
+ * 5.5). A read over another connection could then return the old page. Therefore, if a batch ends with a write, a
+ * *flush* is posted behind it: a read of the first bytes of this write. The peer answers the flush after all
+ * earlier writes are in memory, so the flush's completion covers these writes, too. By the standard, a read of 0
+ * bytes would suffice, and would need no right to read. But siw does not handle such a read.
  *
  * Messages and credits. Each side posts VERBS_RECEIVES receive buffers. If a message found no buffer, InfiniBand
  * would retry for a while, and iWARP would end the connection. To prevent this, a side counts the free buffers of the
@@ -363,7 +363,7 @@ static struct verbs_sent *sent_take(struct verbs_conn *conn, uint64_t *ret_wr_id
 	return &conn->sent[conn->sent_tail++ & conn->sent_mask];
 }
 
-/* Posts @wrs. The send queue has space for all of them. So if the device refuses them, it is broken, and the
+/* Posts @wrs. The send queue has space for all of them. So a device that refuses a request is broken, and the
    connection fails. */
 static void sends_post(struct verbs_conn *conn, struct ibv_send_wr *wrs)
 {

@@ -72,8 +72,8 @@ static int cq_create(struct verbs_conn *conn)
 static int buffers_register(struct verbs_conn *conn, struct ibv_pd *pd)
 {
 	size_t length = (size_t)((char *)conn->flush_sink + VERBS_FLUSH_SINK - (char *)conn->memory);
-	/* With iWARP, the data of a read arrives as a remote write, also that of a flush. Only the peer of this
-	   connection can write to these buffers, and they receive its messages anyway. */
+	/* With iWARP, the data of a read or a flush arrives as a remote write. Only the peer of this connection can
+	   write to these buffers, and they receive its messages anyway. */
 	int flags = IBV_ACCESS_LOCAL_WRITE | (conn->channel->device->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0);
 
 	conn->mr = ibv_reg_mr(pd, conn->memory, length, flags);
