@@ -10,9 +10,9 @@
 
 #include <stdint.h>
 
-/* Checks that the donors of @store have enough free memory for @bytes with each page on @replicas donors
-   (client/lease/failure_domains.h), by their last reports. @store was opened by far_open(). Returns 0, or -ENOSPC
-   after one logged line. */
+/* Checks whether the donors of @store have free memory for @bytes, with each page on @replicas of them
+   (client/lease/failure_domains.h). Uses the donors' last reports. @store was opened by far_open(). Returns 0, or
+   -ENOSPC after one logged line. */
 int capacity_check(const struct store *store, uint64_t bytes, unsigned replicas);
 
 #endif

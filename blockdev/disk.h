@@ -6,11 +6,11 @@
  * front end's registered memory. If a request begins or ends within a page, the whole page is read into a buffer of
  * the queue (an edge), changed there, and written.
  *
- * The store forbids all other access to a page while the page is written. So each run locks its pages (page_locks.h)
- * until the store has answered: shared to read, exclusive otherwise. If a page is already locked, the request waits.
- * Later requests of the queue continue, except those for pages that an earlier request waits for. A Bloom filter
- * decides that, so it sometimes delays other requests, too. If two requests overlap, some pages may have the data of
- * the first and some that of the second, but no page has both. The block layer permits that.
+ * The store forbids all other access to a page while the page is written. So each run locks its pages
+ * (page_locks.h) until the store has answered: shared to read, exclusive otherwise. If a page is already locked,
+ * the request waits. Later requests of the queue continue, except those for pages that an earlier request waits
+ * for. A Bloom filter finds these requests, so it sometimes delays others, too. If two requests overlap, some pages
+ * may have the data of the first and some that of the second, but no page has both. The block layer permits that.
  *
  * A discard of whole pages releases their memory (store_discard()). The queue's thread discards a limited number of
  * pages per disk_poll(), so that other requests continue even while a TiB is discarded. Until the discard is done,
@@ -72,14 +72,14 @@ void disk_close(struct disk *disk);
 uint64_t disk_bytes(const struct disk *disk);
 struct store *disk_store(const struct disk *disk);
 
-/* Opens a queue for up to @depth requests at a time. May wait for the network, as store_queue_open(). Returns 0,
-   -ENOMEM, -EBUSY if there are 64 queues already, or an error of the store. */
+/* Opens a queue for up to @depth requests at a time. May wait for the network, as store_queue_open() does. Returns
+   0, -ENOMEM, -EBUSY if there are 64 queues already, or an error of the store. */
 int disk_queue_open(struct disk *disk, unsigned depth, struct disk_queue **ret_queue);
 /* Closes a queue that has no requests in progress. Accepts NULL. */
 void disk_queue_close(struct disk_queue *queue);
 
-/* Submits a request, whose memory still belongs to the caller. An invalid request gets a status. At most `depth`
-   requests may be in progress. */
+/* Submits a request, whose memory still belongs to the caller. disk_poll() returns an invalid request with status
+   -EINVAL. At most `depth` requests may be in progress. */
 void disk_submit(struct disk_queue *queue, struct disk_request *request);
 /* Starts submitted requests, and returns up to @max finished ones in the order of their end. Never waits. Must be
    called after each batch of submissions, and when a descriptor is readable. It sends a whole batch with one

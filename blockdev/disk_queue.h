@@ -54,9 +54,9 @@ struct disk_queue {
 	   next three fields. */
 	uint64_t shade;
 	unsigned waiters;   /* requests that found a page locked */
-	bool more;          /* a request has more pages to discard than it may in one poll */
+	bool more;          /* a request has more pages to discard than one poll may discard */
 	bool fresh;         /* `pending` has a request that no pass has tried yet */
-	bool unlocked;      /* pages were unlocked and other queues not woken yet */
+	bool unlocked;      /* pages were unlocked, and waiting queues were not woken yet */
 	uint32_t allowance; /* pages that this poll may still discard */
 	unsigned io_count;
 	struct store_io ios[DISK_RUNS]; /* requests that the store has not accepted yet */

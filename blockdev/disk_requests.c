@@ -28,7 +28,7 @@
 /* The outcome of an attempt to continue a request. */
 enum progress { PROGRESS_MADE, PROGRESS_LOCKED, PROGRESS_NO_ROOM, PROGRESS_ENOUGH };
 
-/* No atomic addition, because a counter has one writer. */
+/* Needs no atomic addition, because a counter has one writer. */
 static void count_up(_Atomic uint64_t *counter, uint64_t by)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);

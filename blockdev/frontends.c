@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define WHY_MAX 256
-/* As ARENA_DEFAULT in ublk.c, and FUSE_REQUESTS times FUSE_REQUEST_BYTES in fuse.c. */
+/* The defaults of ublk.c and fuse.c: ARENA_DEFAULT, and FUSE_REQUESTS times FUSE_REQUEST_BYTES. */
 #define UBLK_FLIGHT_KIB (16u << 10)
 #define FUSE_FLIGHT_KIB (8u << 10)
 #define REQUEST_KIB 128u

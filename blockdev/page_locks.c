@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 _Static_assert((PAGE_LOCKS & (PAGE_LOCKS - 1)) == 0, "a power of two");
-/* If a run crosses a multiple of PAGE_LOCKS pages, its words jump by PAGE_LOCKS_SPREAD. They must not reach the
-   run's own first words. */
+/* If a run crosses a multiple of PAGE_LOCKS pages, its words jump by PAGE_LOCKS_SPREAD. The words after the jump
+   must not be the run's own first words. */
 _Static_assert(PAGE_LOCKS_SPREAD + 1 + STORE_RUN_MAX < PAGE_LOCKS && PAGE_LOCKS_SPREAD >= STORE_RUN_MAX,
 	       "a run's pages have words of their own");
 _Static_assert(PAGE_LOCKS_SPAN >= STORE_RUN_MAX, "a run is in one span or in two");
@@ -98,7 +98,8 @@ uint32_t page_locks_span(struct page_locks *locks, unsigned slot, uint64_t page,
 	uint64_t none = 0;
 	uint32_t unlocked = 0;
 
-	/* As in page_locks_try(): without this look, two queues could wake each other for ever. */
+	/* Looks before it announces the group. Otherwise two queues could wake each other for ever
+	   (page_locks.h). */
 	if (!word_is_free(locks, page, true))
 		return 0;
 	if (!atomic_compare_exchange_strong(&locks->span, &none, page / PAGE_LOCKS_SPAN + 1))
@@ -150,8 +151,8 @@ void page_locks_disarm(struct page_locks *locks, unsigned slot)
 
 	if (!locks->slots[slot].armed)
 		return;
-	/* If another thread has cleared the bit, it is about to write the eventfd. If it has not yet, the next call
-	   reads it. */
+	/* If another thread has cleared the bit, it writes the eventfd. If the eventfd is not written yet, the
+	   queue stays armed, and the next call reads it. */
 	if (atomic_fetch_and(&locks->waiting, ~slot_bit(slot)) & slot_bit(slot) ||
 	    eventfd_read(locks->slots[slot].fd, &value) == 0)
 		locks->slots[slot].armed = false;

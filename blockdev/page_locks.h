@@ -4,21 +4,21 @@
  *
  * Theory of operation. The table has PAGE_LOCKS words. Each page belongs to one word, so several pages share a word
  * and are locked together. The pages of one run never share a word. Pages at the same place of different 256 MiB
- * parts of the disk do not share one either, because programs often use such pages at the same time. A word is 0, a
- * number of readers, or PAGE_LOCKED.
+ * parts of the disk do not share a word either, because programs often use such pages at the same time. A word is
+ * 0, a number of readers, or PAGE_LOCKED.
  *
  * page_locks_try() locks all pages of a run, or none. It does not wait. A page is locked only while the store works
  * on it, and no thread waits for a lock while it has one. So there is no deadlock.
  *
  * A discard may concern a whole disk, so it does not lock pages one by one. page_locks_span() first announces a
- * group of PAGE_LOCKS_SPAN pages in `span`, of which there is one for all queues. Then it looks for locked pages in
- * the group. page_locks_try() first locks its pages, then looks at `span`. So if the two meet, the second one sees
- * the first and backs off.
+ * group of PAGE_LOCKS_SPAN pages in `span`, which all queues share. Then it looks for locked pages in the group.
+ * page_locks_try() first locks its pages, then looks at `span`. So if both functions want the same page, at least
+ * one sees the other's mark and backs off.
  *
- * Waking. A queue that found a page locked can try again at any time. Before it sleeps, it sets its bit in `waiting`
- * (page_locks_arm()) and tries once more. A queue that unlocks pages first unlocks them, and then calls
- * page_locks_wake(). That clears the bits it finds in `waiting`, and writes the eventfds of their queues. If no bit
- * is set, it makes no system call.
+ * Waking. A queue that found a page locked can try again at any time. Before it sleeps, it sets its bit in
+ * `waiting` (page_locks_arm()) and tries once more. A queue that unlocks pages first unlocks them, and then calls
+ * page_locks_wake(). This function clears the bits it finds in `waiting`, and writes the eventfds of their queues.
+ * If no bit is set, it makes no system call.
  *
  * No wake-up is lost, because all these steps are sequentially consistent: if the last try was before the unlock,
  * the bit was set before page_locks_wake() reads it. A bit is cleared either by its own queue (page_locks_disarm()),
@@ -51,11 +51,11 @@
 
 struct page_locks_slot {
 	int fd;     /* -1 if never used */
-	bool armed; /* only for the queue: its bit was set, and the wake-up has not been read yet */
+	bool armed; /* for the queue's thread: the bit was set, and the wake-up has not been read yet */
 };
 
 struct page_locks {
-	_Alignas(64) _Atomic uint64_t waiting; /* one bit per slot: the queue is about to sleep, and wants a page */
+	_Alignas(64) _Atomic uint64_t waiting; /* one bit per slot: the queue waits for a page to be unlocked */
 	_Alignas(64) _Atomic uint64_t span;    /* 1 + number of the group in which a discard works, or 0 */
 	_Alignas(64) _Atomic uint64_t joined;  /* one bit per slot: in use */
 	struct page_locks_slot slots[PAGE_LOCKS_QUEUES];
@@ -89,8 +89,8 @@ void page_locks_wake(struct page_locks *locks, unsigned slot);
 int page_locks_fd(const struct page_locks *locks, unsigned slot);
 /* Announces that the queue is about to sleep. The caller then tries once more. */
 void page_locks_arm(struct page_locks *locks, unsigned slot);
-/* Undoes page_locks_arm(). The descriptor is no longer readable, unless another thread is just about to write it. In
-   that case the next call reads it. */
+/* Undoes page_locks_arm(). Then the descriptor is not readable, unless another thread is just about to write it. In
+   that case the next call of this function resets it. */
 void page_locks_disarm(struct page_locks *locks, unsigned slot);
 
 /* For tests: returns true if no page is locked. */

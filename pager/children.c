@@ -146,9 +146,9 @@ static struct child *free_entry(struct children *children)
 
 static bool reap(struct children *children, int except);
 
-/* Poisons in @uffd the pages that are far for the new child. If that child forks meanwhile, poisoning answers
-   EAGAIN until the fork's event is read. The event's process lacks the same pages and has no entry, so it is
-   poisoned, too. */
+/* Poisons the pages that are far for the new child, whose descriptor is @uffd. If the child forks meanwhile,
+   poisoning fails with EAGAIN. The fork's event is then read, and the same pages are poisoned in the new child's
+   own child. */
 static void poison_far(struct children *children, const struct child *parent, int uffd)
 {
 	struct core *core = children->core;
@@ -175,8 +175,8 @@ static void count_stopped(struct core *core)
  * Refuses a child that gets no entry. If its descriptor stayed open, the child would wait forever in its first far
  * fault. If the descriptor were closed, far pages would read as zeroes. So the far pages are poisoned first.
  *
- * If the kernel has no UFFDIO_POISON, the program's own child is told to end. A child's child has no socket for
- * that, and waits forever. @error is -errno, or 0 if there are too many children.
+ * If the kernel has no UFFDIO_POISON, the program's own child is told to end by its socket. A child's child has no
+ * socket, so it waits forever. @error is -errno, or 0 if there are too many children.
  */
 static void refuse(struct children *children, const struct child *parent, int uffd, int error)
 {
@@ -242,8 +242,9 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 	return result == -EAGAIN ? result : 0;
 }
 
-/* Places @page in @child. The lock is held. *@room says whether memory for the page is claimed; if not, claims it.
-   Returns 0, -EAGAIN, -ENOMEM, or -ENOSPC if the child has used its share. */
+/* Places @page in @child. The lock is held. Uses the caller's claim for one page if *@room is true, else makes one.
+   On return, *@room is true if the claim was not used. Returns 0, -EAGAIN, -ENOMEM, or -ENOSPC if the child has
+   used its share. */
 static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool *room)
 {
 	struct core *core = children->core;
@@ -252,7 +253,7 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 	if (!*room && core_claim(core, 1, 0) == 0)
 		return -EAGAIN;
 	int result = uffd_copy(child->uffd, core_address(core, page), data, STORE_PAGE, NULL);
-	*room = result != 0; /* the caller releases a claim that was not used */
+	*room = result != 0;
 	if (result == 0)
 		child->given++;
 	if (result == -EAGAIN || result == -ENOMEM)
@@ -267,7 +268,7 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
 {
 	bool room = false;
 	pthread_mutex_lock(&children->lock);
-	/* If the evictor has handed the page over since it was read, there is nothing to do. */
+	/* If the evictor has handed over the page since the read, the child already has it. */
 	int result = data && !bit_of(child, page) ? 0 : give(children, child, page, data ? data : zeroes, &room);
 	pthread_mutex_unlock(&children->lock);
 	if (room)
@@ -288,8 +289,8 @@ static void hand_over(struct children *children, uint64_t page, const void *data
 			result = child->uffd < 0 || !bit_of(child, page) ? 0
 				 : data                                  ? give(children, child, page, data, room)
 									 : -EIO;
-			/* No memory for a second child's copy. This thread cannot wait for memory, because it is the
-			   one that makes memory free. */
+			/* There is no memory for a second child's copy. This thread, the evictor, cannot wait for
+			   memory, because only the evictor frees memory. */
 			if (result == -EAGAIN && !*room && core_free(children->core) <= 0)
 				result = -ENOSPC;
 			if (result && result != -EAGAIN) {
@@ -353,8 +354,8 @@ static bool reap(struct children *children, int except)
 		struct child *child = &children->entries[i];
 		if (child->uffd < 0 || child->uffd == except)
 			continue;
-		/* A probe: ending the protection of a page changes nothing here, and answers ESRCH if the process
-		   has ended. */
+		/* Only probes whether the child lives. Ending a page's protection does no harm, and fails with
+		   ESRCH if the child has ended. */
 		struct uffd probe = {.fd = child->uffd};
 		if (uffd_protect(&probe, children->core->window->base, STORE_PAGE, false) != -ESRCH)
 			continue;

@@ -6,13 +6,14 @@
  * UFFD_EVENT_FORK, with a new descriptor on which the child's faults arrive. The handler then takes the child's
  * *snapshot*: a bitmap of the pages that were far at the fork. These pages get the mark PAGE_SNAPSHOT.
  *
- * A child's fault on a page of its snapshot is answered with the donors' contents, which are still those of the
- * fork. Before the evictor changes these contents, it hands the old ones to every child whose snapshot has the page.
- * A child's fault on any other page is answered with zeroes, because nobody had touched that page before the fork.
+ * A child's fault on a page of its snapshot is answered with the donors' contents, which have not changed since the
+ * fork. Before the evictor changes these contents, it hands the old ones to every child whose snapshot has the
+ * page. A child's fault on any other page is answered with zeroes, because nobody had touched that page before the
+ * fork.
  *
- * Pages handed to children count against the same budget. A child may use at most half of it. If a child has used
- * its half, or if no local memory is free, the page is *denied*: touching it raises SIGBUS in the child. A child's
- * first denied page is logged.
+ * Pages handed to children count against the program's budget. A child may use at most half of it. If a child has
+ * used its half, or if no local memory is free, the page is *denied*: touching it raises SIGBUS in the child. A
+ * child's first denied page is logged.
  *
  * When a child has ended or called exec, its descriptor answers ESRCH. The handler then releases the memory that the
  * child's pages used. After the last child, the handler discards contents that only children could still read.
@@ -27,8 +28,8 @@
  * - Between the fork and the read of its event, UFFDIO_COPY answers EAGAIN. So no page can be placed in that time.
  * - Once the event is read, fork() returns in the parent, which may discard pages before the snapshot is taken. So
  *   discards wait while `core->looks` is odd.
- * - A child's own child inherits the snapshot of its parent. `lock` is held from the read of that fork until the new
- *   child has an entry. Otherwise the evictor could hand a page to the parent and miss the new child.
+ * - A child's own child inherits the snapshot of its parent. `lock` is held from the read of the fork's event until
+ *   the new child has an entry. Otherwise the evictor could hand a page to the parent and miss the new child.
  *
  * If the parent ends first, its children lose their snapshots. The preload library handles that (preload/child.c).
  *
@@ -74,7 +75,7 @@ bool children_announce(struct children *children, int socket);
    The caller holds `lock` if a child has forked, or `core->evict_lock` if the program has. If there is no free
    entry, the new child is refused: its far pages raise SIGBUS, or it is told to end. Handler only. */
 void children_add(struct children *children, const struct child *parent, int uffd);
-/* Returns true if @child has not yet received @page of its snapshot. Handler only. */
+/* Returns true if @page is in @child's snapshot and was not handed over yet. Handler only. */
 bool children_want(struct children *children, const struct child *child, uint64_t page);
 /* Places @page in @child and wakes the threads that wait for it. @data is the contents, or NULL for zeroes. Denies
    the page if the machine has no memory or the child has used its share. Returns 0, or -EAGAIN if the budget has no

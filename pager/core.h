@@ -2,12 +2,12 @@
  * core: the state that the handler and the evictor of one pager share.
  *
  * The budget is counted in pages. `limit` is the number of pages that the program may have in local memory.
- * `resident` counts the pages that it has, those that were handed to forked children, and those that are claimed but
- * not present yet.
+ * `resident` counts the pages that the program has there, pages handed to forked children, and pages that are
+ * claimed but not present yet.
  *
- * First, the handler calls core_claim() before it places a page. A claim never raises `resident` above `limit`. If
- * fewer than `low` pages are then free, core_claim() wakes the evictor. The evictor evicts pages until `high` pages
- * are free. It calls core_release() only when the kernel has freed their memory. A parked fault may wait for free
+ * The handler calls core_claim() before it places a page. A claim never raises `resident` above `limit`. If fewer
+ * than `low` pages are then free, core_claim() wakes the evictor. The evictor evicts pages until `high` pages are
+ * free. It calls core_release() only when the kernel has freed their memory. A parked fault may wait for free
  * memory or for a page. A thread that frees memory or finishes its work on a page calls core_settled(), which wakes
  * the handler.
  */
@@ -47,11 +47,11 @@ struct core {
 	_Atomic unsigned waiting;     /* number of faults that the handler has parked */
 	_Atomic uint64_t settlements; /* number of core_settled() calls */
 	_Atomic pid_t evictor_thread; /* the evictor's thread ID, by which the handler knows the evictor's own faults */
-	/* The evictor holds it while pages are PAGE_EVICTING. The handler holds it while it adds a child of the
+	/* Held by the evictor while pages are PAGE_EVICTING, and by the handler while it adds a child of the
 	   program. */
 	pthread_mutex_t evict_lock;
-	/* Odd from the handler's read of events until it has taken the snapshots of the forks among them. Discards
-	   wait. */
+	/* Odd while the handler reads events and takes the snapshots for forks among these events. Discards wait
+	   meanwhile. */
 	_Atomic uint64_t looks;
 	_Atomic bool stop;
 };

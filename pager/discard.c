@@ -23,8 +23,8 @@ static enum page_state hold(struct core *core, uint64_t page)
 		case PAGE_BUFFERED:
 		case PAGE_FAR:
 		case PAGE_LOST:
-			/* Moves only if the word is unchanged. Otherwise the page could have left and returned
-			   since, and its write could be in flight. */
+			/* Moves only if the word is unchanged: since the load, the page may have left and returned,
+			   so that a write of it is in flight. */
 			if (!(word & PAGE_WRITING) && pages_move_from(&core->pages, page, word, PAGE_DISCARDING, 0))
 				return state;
 			break;
@@ -53,8 +53,8 @@ static void hold_portion(struct core *core, uint64_t page, unsigned count, struc
 	}
 }
 
-/* Discards the donors' contents of the held pages, except those that a forked child may still read. Returns true if
-   there are such contents; children.c discards them after the last child. */
+/* Discards the donors' contents of the held pages. Skips pages whose contents a forked child may still read, and
+   then returns true; children.c discards these contents after the last child. */
 static bool forget_far(struct core *core, uint64_t page, const struct held *held)
 {
 	bool any_kept = false;
@@ -74,8 +74,8 @@ static bool forget_far(struct core *core, uint64_t page, const struct held *held
 	return any_kept;
 }
 
-/* Discards contents that forget_far() left to children.c and that children.c then skipped, because the pages were
-   PAGE_DISCARDING. */
+/* Discards contents that forget_far() has skipped, if the last child has ended meanwhile. children.c skipped them
+   then, because the pages were PAGE_DISCARDING. */
 static void forget_swept(struct core *core, uint64_t page, unsigned count)
 {
 	for (uint64_t end = page + count; page < end; page++) {
@@ -92,7 +92,8 @@ static void discard_portion(struct core *core, uint64_t page, unsigned count)
 {
 	struct held held;
 	hold_portion(core, page, count, &held);
-	/* Untouched pages are dropped, too, because some may be present: mapped over, or filled ahead. */
+	/* Untouched pages are dropped, too, because some may be present: other memory is mapped over them, or they
+	   were filled ahead. */
 	madvise(core_address(core, page), (size_t)count * STORE_PAGE, MADV_DONTNEED);
 	if (!held.any)
 		return;

@@ -1,8 +1,8 @@
 /*
  * entry: brackets for farpage's code in a thread of the program. Between entry_begin() and entry_end() the thread
  * cannot be cancelled, even with PTHREAD_CANCEL_ASYNCHRONOUS. Otherwise a cancelled thread could leave a lock held
- * or a page in an in-between state for ever. After a successful call, errno is as before. Neither function makes a
- * system call.
+ * or a page in an in-between state for ever. If the code in between succeeded, errno is as before. Neither function
+ * makes a system call.
  */
 #ifndef PAGER_ENTRY_H
 #define PAGER_ENTRY_H

@@ -21,13 +21,13 @@
 #define RETRY_NS 50000000ull /* pause before a failed write is repeated */
 #define ACCOUNT_BATCHES 16u  /* batches between two account() calls */
 #define FULL_MS 5000u        /* how long writes to full donors are repeated */
-#define LATE_NS 500000000ull /* time between two failures counts up to this, if donors are full */
+#define LATE_NS 500000000ull /* most time that counts between two failures because donors are full */
 #define ACCOUNT_SLACK                                                                                                  \
 	65536u /* most bytes by which tables grow between two account() calls: 14 per evicted page (30 if sealed) */
 
 /* --- Writing ---------------------------------------------------------------------------------------------------- */
 
-/* Stops the program, because its contents can be neither stored nor kept, and must not be lost unnoticed. */
+/* Stops the program, because its memory can be neither stored nor kept, and must not be lost unnoticed. */
 static void stop_program(const char *why)
 {
 	log_error("pages cannot be sent out: %s: stopping process %d; add a donor or give more --local", why, getpid());
@@ -45,9 +45,8 @@ static uint64_t patience_ns(const struct evictor *evictor, int status)
 	return ms * 1000000ull;
 }
 
-/* Adds the time since the last failure, and returns for how long writes have failed. Full donors answer at once. If
-   the next failure comes late although donors are full, this thread had no processor. So at most LATE_NS are counted
-   then. */
+/* Adds the time since the last failure, and returns for how long writes have failed. Full donors answer at once, so
+   a long time between two of their refusals means that this thread had no processor. It then counts as LATE_NS. */
 static uint64_t count_failing(struct evictor *evictor, int status, uint64_t now)
 {
 	uint64_t passed = evictor->failed_at ? now - evictor->failed_at : 0;
@@ -211,9 +210,9 @@ static void extend_run(struct evictor *evictor, struct run *run, uint32_t frame)
 	run->count++;
 }
 
-/* Chooses the evictor's processor. While there are forked children, it is not the handler's, because
-   preserve_snapshot() waits for the handler. With evictor and handler on one processor, the test preload_fork_far
-   took 10.3 s instead of 9.0. */
+/* Chooses the evictor's processor. While there are forked children, the evictor is not bound to the handler's
+   processor, because preserve_snapshot() waits for the handler. On one processor for both, the test
+   preload_fork_far took 10.3 s instead of 9.0. */
 static void choose_processor(struct evictor *evictor)
 {
 	bool children = atomic_load(&evictor->core->children->count) != 0;
@@ -232,7 +231,7 @@ static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 	choose_processor(evictor);
 	while (core->victims.in_flight)
 		poll_writes(evictor, true);
-	/* The handler may start no more reads for children now. Otherwise a child that faults all the time would
+	/* Stops the handler from starting reads for children. Otherwise a child that faults all the time would
 	   keep `reads` above 0 for ever. */
 	atomic_store(&core->children->held_back, true);
 	while (atomic_load(&core->children->reads))
@@ -298,8 +297,8 @@ static void send_page(struct evictor *evictor, const struct taken *taken, struct
 	settle(evictor, page, PAGE_BUFFERED, frame);
 }
 
-/* Sorts by page number, in place (Shell 1959). Not qsort(3), which may call malloc: a fork holds malloc's locks, and
-   would wait for this thread. */
+/* Sorts by page number, in place (Shell 1959). Does not use qsort(3), which may call malloc: a fork holds malloc's
+   locks, and may wait for this thread. */
 static void sort_taken(struct taken *taken, unsigned count)
 {
 	for (unsigned gap = count / 2; gap > 0; gap /= 2)
@@ -492,12 +491,13 @@ static void make_room(struct evictor *evictor)
 		unsigned count = residents_pop(&evictor->core->residents, pages, evictor->batch);
 		if (++evictor->since_account >= ACCOUNT_BATCHES) {
 			evictor->since_account = 0;
-			/* Also in this loop, which does not end while the program faults as fast as pages leave. */
+			/* Held pages are also retried here, because the loop goes on while the program faults as
+			   fast as pages leave. */
 			evict_held(evictor);
 			account(evictor);
 		}
-		/* No page could be evicted: all are held, or other threads work on them. Sleeps for 1 ms, or until a
-		   write completes or another thread rings. */
+		/* If no page could be evicted, all are held, or other threads work on them. The evictor then sleeps
+		   for 1 ms, or until a write completes or another thread rings. */
 		if (evict(evictor, pages, count) == 0 && (count || evict_held(evictor) == 0)) {
 			exceed_budget(evictor);
 			struct epoll_event event;
@@ -559,11 +559,11 @@ int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsi
 }
 
 /*
- * Runs in the evictor's thread, because the kernel completes a queue's requests in the thread that opened it. A
- * thread of the program could be waiting in a fault for just these requests.
+ * Runs in the evictor's thread, because the kernel completes a queue's requests in the thread that opened it. If a
+ * thread of the program opened the queue, it could wait in a fault for requests that only it could complete.
  *
- * Returns only when the program is within its budget. A window that already has contents may exceed it, and touching
- * pages that are present does not fault. So the program would not wait for the evictor later.
+ * Returns only when the program is within its budget. A window that already has contents may exceed the budget.
+ * Later the program would not wait for the evictor, because touching pages that are present does not fault.
  */
 static int open_evictor(void *argument)
 {

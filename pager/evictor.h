@@ -4,23 +4,24 @@
  * Theory of operation. The evictor sleeps until fewer than `low` pages are free. Then it evicts batches of the
  * oldest resident pages (residents.h) until `high` pages are free. A batch first leaves the program's reach
  * (take.h), so that its contents no longer change. Then the evictor compares the contents of each page with the
- * donors':
+ * donors' contents:
  * - A page of zeroes becomes untouched: nothing needs to be stored.
  * - A page that equals the donors' contents is clean. It is not written.
  * - Any other page is dirty. It is written to its donors.
  *
- * Clean and dirty pages are copied to the victim buffer (victims.h). Until their frame is reused, a fault is
- * answered from there.
+ * Clean and dirty pages are copied to the victim buffer (victims.h). Until a page's frame is reused, a fault on the
+ * page is answered from the frame.
  *
  * Failed writes. A failed write is repeated, because a donor may return or another donor may accept it. The limit is
  * `timeout_ms`, but at most 5 s if all donors are full. Then SIGBUS stops the program, because its memory can be
  * neither stored nor kept. If no donor is left, SIGBUS stops the program at the first failure.
  *
- * Pages that cannot leave. A page that a device or its mapping holds (TAKE_HELD in take.h) goes to a queue of its
- * own. The evictor retries a batch of this queue now and then. If no other page is left to evict and no memory is
- * free, the evictor raises the limit, because the program would otherwise wait forever. One log line says so.
+ * Pages that cannot leave. A page that a device or its mapping holds (TAKE_HELD in take.h) goes to the held queue
+ * (residents.h). The evictor retries a batch of this queue now and then. If no other page is left to evict and no
+ * memory is free, the evictor raises the limit and logs a line, because the program would otherwise wait forever.
  *
- * If another thread calls evictor_send_out(), the evictor serves this request before it looks for free pages again.
+ * If another thread calls evictor_send_out(), the evictor serves this request before it checks the number of free
+ * pages again.
  */
 #ifndef PAGER_EVICTOR_H
 #define PAGER_EVICTOR_H

@@ -27,7 +27,8 @@
 
 #define SPIN_US_DEFAULT 50u
 #define PREFETCH_DEFAULT 64u
-/* The victim buffer gets this fraction of the budget. With 1/8 or 1/4, sort and Python had as many far faults. */
+/* The victim buffer gets this fraction of the budget. 1/8 or 1/4 did not reduce the far faults of sort and
+   Python. */
 #define VICTIMS_SHARE 16u
 #define VICTIMS_MIN 128u /* least and most pages of the victim buffer */
 #define VICTIMS_MAX 16384u
@@ -102,7 +103,7 @@ static void present_adopt(struct core *core, uint64_t page)
 		residents_push(&core->residents, page, false);
 }
 
-/* Makes the pages that are present when the pager starts resident. They count against the budget, and may exceed it.
+/* Pages that are present when the pager starts become resident. They count against the budget, and may exceed it.
    The evictor evicts the excess before farpage_open() returns. */
 static int adopt_present(struct farpage *farpage)
 {
@@ -126,7 +127,7 @@ static void set_marks(struct farpage *farpage)
 	farpage->evictor.batch = (unsigned)batch;
 }
 
-/* An RDMA device pins the frames. Logs the reason of a failure. */
+/* Registers the victim buffer's frames; an RDMA device then pins them. Logs the reason of a failure. */
 static int register_frames(struct core *core)
 {
 	size_t bytes = (size_t)core->victims.count * STORE_PAGE;
@@ -390,8 +391,8 @@ static void close_farpage(struct farpage *farpage)
 		evictor_close(&farpage->evictor);
 	children_close(&farpage->children);
 	if (core->uffd.fd >= 0) {
-		/* First empties the window. When userfaultfd ends, far pages read as zeroes; the program must not
-		   find zeroes beside true contents. */
+		/* Empties the window first. When userfaultfd ends, far pages read as zeroes, so resident pages must
+		   do so, too. */
 		madvise(core->window->base, core->window->high * STORE_PAGE, MADV_DONTNEED);
 		uffd_close(&core->uffd);
 	}
@@ -412,7 +413,7 @@ static void close_farpage(struct farpage *farpage)
 	munmap(farpage, sizeof *farpage);
 }
 
-/* A thread of the program cannot be cancelled in the functions below, if they wait (entry.h). */
+/* Functions below that may wait use entry.h, so that the calling thread cannot be cancelled meanwhile. */
 
 EXPORT int farpage_open(const struct farpage_options *options, struct farpage **ret_farpage)
 {

@@ -73,9 +73,9 @@ static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint6
 	return true;
 }
 
-/* Resolves a fault on a resident page. Usually the page has been placed since, for another thread's fault, and
-   zeroes are not used. If the page is really absent, something dropped it without farpage's knowledge, and it reads
-   as zeroes. PAGE_FILLING prevents the evictor from taking the page meanwhile. */
+/* Resolves a fault on a page whose state is resident. Usually the page was placed since the fault, for another
+   thread, and keeps its contents. If the page is absent, something dropped it without farpage's knowledge, and it
+   is filled with zeroes. PAGE_FILLING prevents the evictor from taking the page meanwhile. */
 static void resolve_resident(struct handler *handler, uint64_t page)
 {
 	struct core *core = handler->core;
@@ -167,14 +167,14 @@ void faults_answer_child(struct handler *handler, struct child *child, uint64_t 
 			fetch_park(handler, page, child, thread, started);
 		return;
 	}
-	/* fetch_page() would wait for a free demand frame, but frames of the program's reads are not freed while
-	   they are kept back. */
+	/* fetch_page() would wait for a free demand frame. But no frame of the program's reads becomes free while
+	   the handler keeps the program's pages back. */
 	if (handler->keeps_back && !handler->free_demand_count) {
 		fetch_park(handler, page, child, thread, started);
 		return;
 	}
-	/* The evictor first takes the page and sets `held_back`, then checks the count. This thread counts first,
-	   then checks the page and `held_back`. So at least one of the two sees the other. */
+	/* The evictor first takes the page and sets `held_back`, then checks `reads`. This thread first adds to
+	   `reads`, then checks the page and `held_back`. So at least one of the two sees the other. */
 	atomic_fetch_add(&core->children->reads, 1);
 	uint32_t word = pages_load(&core->pages, page);
 	if (page_state(word) == PAGE_EVICTING || page_state(word) == PAGE_DISCARDING || (word & PAGE_WRITING) ||
@@ -191,7 +191,7 @@ void faults_retry(struct handler *handler)
 	struct core *core = handler->core;
 	struct parked parked[64];
 	handler->settlements = atomic_load(&core->settlements);
-	/* Each fault is tried once. One that is parked again goes behind the others. */
+	/* Tries each fault once. A fault that is parked again goes to the end of the list. */
 	for (unsigned left = handler->parked_count; left;) {
 		unsigned count = left < 64 ? left : 64;
 		memcpy(parked, handler->parked, count * sizeof parked[0]);

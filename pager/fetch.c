@@ -189,7 +189,8 @@ static void fetched(struct handler *handler, const struct store_done *done)
 	free_fetch(handler, slot);
 }
 
-/* Removes the first answer that may be processed now. Returns false if there is none. */
+/* Removes the first answer from the handler's list. While a fork is recorded, skips answers for the program
+   (keeps_back). Returns false if there is none. */
 static bool next_answer(struct handler *handler, struct store_done *ret_done)
 {
 	for (unsigned i = 0; i < handler->answer_count; i++) {

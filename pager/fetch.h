@@ -26,8 +26,8 @@ extern const struct origin fetch_resident; /* zeroes for a page that is absent a
  * the end of its mapping.
  */
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin);
-/* Reads @page for @thread, which faulted at @started (ns). If @child is NULL, the page is PAGE_FETCHING. Otherwise
-   @child has faulted. */
+/* Reads @page for @thread, which faulted at @started (ns). If @child is NULL, the program has faulted, and the page
+   is PAGE_FETCHING. */
 void fetch_page(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started);
 /* Reads up to @length pages from @page on, at most the handler's `ahead`. Stops before the first page that is not
    far, or when only memory for demanded pages is left. Returns the number of pages. */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_NS 5000000ull /* pause between two reads, of some 10 us each: 0.2 % of the time */
+#define LOOK_NS 5000000ull /* pause between two reads of the file; a read takes some 10 us */
 
 /* The processors that the process had at its start. */
 static cpu_set_t given;
@@ -45,7 +45,8 @@ static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
 	if (size <= 0)
 		return false;
 	text[size] = '\0';
-	/* They are fields 39 and 20. Field 2, the command, ends with the last parenthesis. */
+	/* The processor is field 39, the number of threads field 20. Field 2, the command, ends with the last
+	   parenthesis. */
 	const char *at = strrchr(text, ')');
 	for (int field = 3; at && field <= 39; field++) {
 		at = strchr(at + 1, ' ');

@@ -4,10 +4,10 @@
  * The handler runs on the processor of the faulting thread. That processor is free, because the thread waits for the
  * handler. Waking the handler on another processor would take several times as long as the fault itself.
  *
- * The evictor runs there, too, while the program has a single thread. Then no other processor has the program's
- * pages in its TLB, so evictions need not interrupt other processors. If the program has more threads, the scheduler
- * chooses the evictor's processor, among those that the process had at its start (taskset). The pager's threads use
- * other processors only to follow a thread of the program.
+ * While the program has a single thread, the evictor runs on the same processor. Then no other processor has the
+ * program's pages in its TLB, so evictions need not interrupt other processors. If the program has more threads,
+ * the scheduler chooses the evictor's processor, among those that the process had at its start (taskset). The
+ * pager's threads use other processors only to follow a thread of the program.
  *
  * Measured: Python filled and sorted dicts on two processors, with a quarter of its memory local. It took:
  * - 25.5 s if handler and evictor follow
@@ -35,6 +35,6 @@ void follow_init(struct follow *follow);
 /* Pins the calling thread to the processor of @thread, which faulted at @now (ns). */
 void follow_thread(struct follow *follow, pid_t thread, uint64_t now);
 /* Pins the calling thread, the evictor, to the processor of the program's only thread, or unpins it. Always unpins
-   it if @allowed is false. *@cpu is the processor to which it is pinned, and -1 at first. */
+   it if @allowed is false. *@cpu is the processor to which it is pinned, or -1; the caller sets -1 at first. */
 void follow_alone(const struct follow *follow, bool allowed, int *cpu);
 #endif

@@ -18,8 +18,7 @@
 #define FRAMES_SHARE 256u /* the demand frames, and each group's frames, get this fraction of the budget */
 #define FRAMES_MIN 8u     /* the least frames of each */
 
-/* --- Messages
-   --------------------------------------------------------------------------------------------------- */
+/* --- Messages ----------------------------------------------------------------------------------------------------- */
 
 struct messages {
 	struct uffd_message items[64];
@@ -39,7 +38,8 @@ static void take_messages(struct messages *messages, int fd)
 static void read_children(struct handler *handler);
 
 /* Takes evict_lock. The evictor may hold it while it waits for the handler: for a child's read, or for the event of
-   a child's fork. So children are served meanwhile. Pages of the program are not placed (keeps_back). */
+   a child's fork. So the handler serves children until it has the lock. It places no pages of the program meanwhile
+   (keeps_back). */
 static void lock_evictor_out(struct handler *handler)
 {
 	handler->keeps_back = true;
@@ -96,7 +96,7 @@ static void answer_protected(struct handler *handler, uint64_t page, pid_t threa
 	} else if (pages_move(&core->pages, page, PAGE_RESIDENT, PAGE_FILLING, 0)) {
 		unprotect(handler, NULL, page);
 		pages_move(&core->pages, page, PAGE_FILLING, PAGE_RESIDENT, 0);
-		/* Meanwhile the evictor may have found the page in its queue and removed it. */
+		/* The evictor may have removed the page from its queue meanwhile, so the page is queued again. */
 		residents_push(&core->residents, page, true);
 	} else {
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
@@ -184,8 +184,8 @@ static void serve_wanted(struct handler *handler)
 
 /* --- The thread ------------------------------------------------------------------------------------------------- */
 
-/* Reports to spin.h how long an answer took that arrived after the polling had ended. Longer polling may pay next
-   time. */
+/* Called when an answer arrives. If the polling had ended before, tells spin.h how long the answer took, because
+   longer polling may pay next time. */
 static void answered(struct handler *handler)
 {
 	if (handler->unanswered_since)
@@ -237,7 +237,7 @@ static void sleep_until_needed(struct handler *handler)
 	else if (!ready && fetch_poll(handler))
 		answered(handler);
 	kick_cancel(&core->handler_kick);
-	/* Also with no read in flight, because the store reports lost donors this way. */
+	/* The store's queue is polled even with no read in flight, because the store then learns of lost donors. */
 	for (int i = 0; i < count; i++)
 		if (events[i].data.fd == store_queue_fd(handler->queue) && fetch_poll(handler))
 			answered(handler);

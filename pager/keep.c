@@ -37,7 +37,8 @@ int keep_page(struct core *core, uint64_t page)
 		error = bring_in(core, page);
 	if (error) {
 		keep_forget(core, page);
-		/* Meanwhile the evictor may have found the kept page in its queue and removed it. */
+		/* The evictor may have removed the kept page from its queue meanwhile, so the page is queued
+		   again. */
 		residents_push(&core->residents, page, false);
 	}
 	return error;

@@ -34,7 +34,7 @@ static inline size_t pager_local_least(bool backup, bool encrypt, const char **r
 
 /* Returns NULL if this kernel can protect pages that a device holds (UFFDIO_MOVE). Otherwise returns a message with
    the reason and a remedy. Also returns NULL if the caller promises that there are no such pages (@unsafe_dio, see
-   farpage.h), or if there is no userfaultfd, which uffd_open() reports. Any thread. */
+   farpage.h), or if there is no userfaultfd, because uffd_open() reports that. Any thread. */
 const char *pager_kernel_lacks(bool unsafe_dio);
 
 /* Returns true if forked children can use far memory. Otherwise the window is not mapped in children. */

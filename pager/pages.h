@@ -92,8 +92,8 @@ const char *pages_state_name(enum page_state state);
  */
 bool pages_move(struct pages *pages, uint64_t page, enum page_state from, enum page_state to, uint32_t to_frame);
 
-/* Does the same, but only if the page's word still equals @word. For callers that have looked at the frame or the
-   marks: since then the page may have left and returned to the same state with another frame. */
+/* Does the same as pages_move(), but only if the page's word still equals @word. Callers that have looked at the
+   frame or the marks need this: the page may have left since, and returned to the same state with another frame. */
 bool pages_move_from(struct pages *pages, uint64_t page, uint32_t word, enum page_state to, uint32_t to_frame);
 
 /* Set or clear @marks, whatever the state is. Return the word as it was before. */

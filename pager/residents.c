@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #define YOUNG_SHARE 4 /* a quarter of the budget, as 2Q proposes */
-#define SPARE 64      /* entries beyond the budget, for stale ones */
+#define SPARE 64      /* entries beyond the budget, because some entries are stale */
 
 static int queue_open(struct queue *queue, uint32_t pages)
 {
@@ -97,9 +97,8 @@ static bool is_stale(uint32_t word)
 	}
 }
 
-/* Puts @page back at the end of @queue, unless it is stale. It was taken off and unmarked when its word was @word.
-   If another thread has made it resident since, that thread has pushed it, and the mark says so. Returns true if the
-   page was put back. */
+/* Puts @page back at the end of @queue. @word is the page's word when it was removed from the queue. Does nothing
+   and returns false if the page is stale, or if another thread has pushed it since (PAGE_QUEUED). */
 static bool put_back(struct residents *residents, struct queue *queue, uint32_t page, uint32_t word)
 {
 	if (is_stale(word) || pages_mark(residents->pages, page, PAGE_QUEUED) & PAGE_QUEUED)
@@ -140,7 +139,7 @@ static void push(struct residents *residents, struct queue *queue, uint64_t page
 		append(queue, (uint32_t)page);
 	pthread_mutex_unlock(&residents->lock);
 	if (!room)
-		pages_unmark(residents->pages, page, PAGE_QUEUED); /* no memory: in no queue, it is never evicted */
+		pages_unmark(residents->pages, page, PAGE_QUEUED); /* no memory: the page is never evicted */
 }
 
 void residents_push(struct residents *residents, uint64_t page, bool proven)
@@ -160,8 +159,8 @@ static struct queue *next_queue(struct residents *residents)
 	return &residents->proven;
 }
 
-/* Removes the oldest page of @queue. If the page cannot be evicted now, puts it at the end, unless it is stale, and
-   returns false. */
+/* Removes the oldest page of @queue. If the page cannot be evicted now, returns false. The page then goes to the
+   end of the queue, unless it is stale. */
 static bool pop(struct residents *residents, struct queue *queue, uint64_t *ret_page)
 {
 	uint32_t page = take_oldest(queue), word = pages_unmark(residents->pages, page, PAGE_QUEUED);

@@ -37,8 +37,8 @@ struct residents {
 
 /* @budget: the most pages that are resident at once. Returns 0 or -errno. */
 int residents_open(struct residents *residents, struct pages *pages, uint32_t budget);
-/* Makes the young queue long enough for @count pages that are resident when the pager starts, which may exceed the
-   budget. Must be called before any push. Returns 0 or -errno. */
+/* Makes the young queue long enough for the @count pages that are resident when the pager starts. @count may exceed
+   the budget. Must be called before any push. Returns 0 or -errno. */
 int residents_reserve(struct residents *residents, uint32_t count);
 void residents_close(struct residents *residents);
 uint64_t residents_memory(const struct residents *residents);
@@ -54,7 +54,8 @@ unsigned residents_pop(struct residents *residents, uint64_t *pages, unsigned ma
 void residents_hold(struct residents *residents, uint64_t page);
 /* Does the same as residents_pop() on the held queue. */
 unsigned residents_pop_held(struct residents *residents, uint64_t *pages, unsigned max);
-/* Return the number of entries, including stale ones: of the young and proven queues, or of the held queue. */
+/* residents_count() returns the number of entries in the young and proven queues, residents_held() in the held
+   queue. Stale entries count, too. */
 uint32_t residents_count(struct residents *residents);
 uint32_t residents_held(struct residents *residents);
 

@@ -19,7 +19,7 @@ void *take_landing(void)
 		return NULL;
 	madvise(landing, 2 * half, MADV_DONTFORK);
 	madvise(landing, 2 * half, MADV_NOHUGEPAGE);
-	/* If the host forbids this, pages of executable mappings are held. */
+	/* If the host forbids executable memory, pages of executable mappings cannot be moved, and stay. */
 	mprotect(landing + half, half, PROT_READ | PROT_WRITE | PROT_EXEC);
 	return landing;
 }
@@ -76,8 +76,8 @@ static char *address_of(const struct take *take, uint64_t page)
 	return take->window->base + page * STORE_PAGE;
 }
 
-/* Reads pages, also without the program's right to read. process_vm_readv(2) is tried first, because it is faster.
-   Returns true on success. */
+/* Reads pages, even if the program may not read them (PROT_NONE): by process_vm_readv(2), which is faster, or else
+   from /proc/self/mem. Returns true on success. */
 static bool read_pages(const struct take *take, char *to, char *from, size_t length)
 {
 	struct iovec local = {to, length}, remote = {from, length};
@@ -142,9 +142,10 @@ static void take_by_copy(struct take *take, struct taken *taken, unsigned first,
  * Returns how many pages the kernel has moved to the landing area at @to, which was empty, without counting them.
  *
  * If a page's table entry changes during the move (the kernel clears its Accessed bit, for example), Linux retries
- * the page. From 6.18 on, a flag says that this is a retry, and is not cleared. So the kernel moves the page without
- * counting it. It then tries the same page again and finds the target occupied (move_pages() in mm/userfaultfd.c).
- * Trusting the count would drop those pages with the landing area, and the program would read zeroes.
+ * the page. From 6.18 on, a flag says that this is a retry, and is not cleared. So the kernel moves the page
+ * without counting it. It then tries the same page again and finds the target occupied (move_pages() in
+ * mm/userfaultfd.c). If the count were trusted, these pages would be dropped with the landing area, and the program
+ * would read zeroes.
  */
 static unsigned uncounted(const struct take *take, const char *to, unsigned count)
 {

@@ -11,11 +11,11 @@
  * A refused run is tried again in halves, down to single pages, to find the page that is the reason.
  *
  * The landing area has two halves: the first is readable and writable, the second executable, too. Pages of an
- * executable mapping move to the second half. Pages of a read-only mapping are first write-protected by userfaultfd.
- * Then mprotect(2) makes the mapping writable for the move, and the protection makes writers wait. This works only
- * if nobody else changes the protections meanwhile (`mediated` in window.h). Pages without read access are not
- * moved, because reads would succeed while they are readable. A page that cannot be moved is *held*: it stays in the
- * program.
+ * executable mapping move to the second half. Pages of a read-only mapping are first write-protected by
+ * userfaultfd. Then mprotect(2) makes the mapping writable for the move, and userfaultfd makes writers wait. This
+ * works only if nobody else changes the protections meanwhile (`mediated` in window.h). Pages without read access
+ * are not moved, because the program could read them while they are writable. A page that cannot be moved is
+ * *held*: it stays in the program.
  *
  * With @copies a refused page is write-protected, copied by the kernel, and dropped. A writer waits until the page
  * is dropped, and then faults. But user space cannot see whether a device holds the page. So @copies is only for
@@ -49,7 +49,7 @@ struct take {
 
 enum take_result {
 	TAKE_TAKEN,  /* `data` has the contents; the window has no page there */
-	TAKE_ABSENT, /* the window had no page there, so it reads as zeroes */
+	TAKE_ABSENT, /* the window had no page there, so the page reads as zeroes */
 	TAKE_BUSY,   /* not moved, because the address space is changing; try again */
 	TAKE_HELD,   /* not moved, because a device or the page's mapping holds it */
 };

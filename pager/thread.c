@@ -18,7 +18,7 @@ static void *run_prepared(void *argument)
 	void *run_argument = start->argument;
 	int result = start->prepare(run_argument);
 	start->result = result;
-	sem_post(&start->prepared); /* from now on `start` may be gone */
+	sem_post(&start->prepared); /* the caller may now return, which ends `start` */
 	return result ? NULL : run(run_argument);
 }
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <xxhash.h>
 
-/* One per page of the only pager in the process. 0 if the page reads as zeroes. */
+/* For each page, the hash with which it left the program, or 0 if it reads as zeroes. A process has one pager. */
 static uint64_t *hashes;
 
 uint64_t trace_hash(const char *data)

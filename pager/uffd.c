@@ -174,7 +174,8 @@ int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_don
 			break;
 		}
 		if (errno == EAGAIN && copy.copy > 0) {
-			/* Part of the range was copied. Copying the rest returns the reason why it was not. */
+			/* Only a part of the range was copied. The next UFFDIO_COPY, of the rest, returns the
+			   reason. */
 			done += (size_t)copy.copy;
 			continue;
 		}

@@ -74,8 +74,8 @@ int window_protect(struct window *window, void *address, size_t length, int prot
 /* Does the same with pkey_mprotect(2). */
 int window_protect_by_key(struct window *window, void *address, size_t length, int protection, int key);
 
-/* Returns how many of the @max pages from @page on are allocated before the first free one. Takes no lock, so
-   another thread may already have changed that. */
+/* Counts the allocated pages from @page on, up to the first free one, and at most @max. Takes no lock, so other
+   threads may change the pages meanwhile. */
 unsigned window_run(const struct window *window, uint64_t page, unsigned max);
 
 /* Hold the locks during a fork, because a lock that another thread held would never be released in the child. Call

@@ -27,8 +27,8 @@
 
 #define TAKE_OVER_MS 10000             /* how long a daemon may take to end, after its requests are answered */
 #define QUICK_NS UINT64_C(10000000000) /* a worker that served for a shorter time died quickly */
-#define QUICK_MAX 5                    /* after more quick deaths in a row, the keeper ends */
-#define PAUSE_MS 100                   /* before the second restart in a row; doubled each time */
+#define QUICK_MAX 5                    /* the keeper ends after more quick deaths in a row than this */
+#define PAUSE_MS 100                   /* pause before the second restart in a row; then doubled each time */
 
 struct keeper {
 	const struct settings *settings;
@@ -195,7 +195,7 @@ static int worker_follow(struct keeper *keeper)
 	return worker_start(keeper);
 }
 
-/* Handles the end of a worker. Returns 1 if another one was started, otherwise the daemon's result. */
+/* Handles the end of a worker. Returns 1 if another worker was started, otherwise the daemon's result. */
 static int worker_ended(struct keeper *keeper, int status)
 {
 	char text[48];
@@ -326,8 +326,8 @@ static int keeper_serve(struct keeper *keeper)
 	char path[RUNTIME_PATH_MAX + 16];
 	int status = options_keep(keeper);
 
-	/* The keeper loads the library, so that workers inherit it, locked in memory. A worker that adopts swap
-	   space must not read it from a disk. */
+	/* The keeper loads libcrypto, so that workers inherit it, locked in memory. A worker that adopts swap space
+	   must not read libcrypto from a disk. */
 	if (!status && keeper->settings->encrypt && !keeper->settings->memory)
 		status = seal_load();
 	/* A device that exists is served even without metrics. */

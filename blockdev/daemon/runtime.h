@@ -18,7 +18,7 @@
  *   frontend     the front end's folder
  *   watermarks   see watermarks.h
  *
- * The functions here are for the daemon that owns a folder. devices.h has those for any process.
+ * The functions here are for the daemon that owns a folder. devices.h has the functions for any process.
  *
  * Threads. All functions belong to the main thread. They work even if the machine has no free memory, except
  * runtime_list(), which allocates.

@@ -7,8 +7,8 @@
  * CONTROL_DETACH, so they do nothing while the device is in use. SIGHUP, which a closed terminal sends, only logs a
  * line.
  *
- * CONTROL_LEAVE ends this daemon in favour of another one. It waits until all requests are answered, and the caller
- * may time out meanwhile. Then no other daemon starts, so the keeper must start a worker again (SERVICE_ABANDONED).
+ * CONTROL_LEAVE ends this daemon in favour of another one. It waits until all requests are answered. If the caller
+ * times out meanwhile, no other daemon starts, so the keeper must start a worker again (SERVICE_ABANDONED).
  *
  * Threads. All functions run in the main thread. They do not allocate.
  */

@@ -66,7 +66,7 @@ static struct far_config far_config_of(const struct settings *settings, const st
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
 
-	config.fabric.io_ms = 0; /* the store chooses */
+	config.fabric.io_ms = 0; /* the store chooses the timeout of one request */
 	config.fabric.spin_us = safety_spin_us(settings->spin_us, settings->swap);
 	runtime_path(runtime->name, "state", state);
 	return config;
@@ -189,7 +189,8 @@ static int frontend_begin(struct served *served)
 	status = device_record(worker, &served->device);
 	if (status < 0) {
 		log_error("cannot write %s/device: %s", worker->runtime->folder, strerror(-status));
-		/* In both cases the front end closes its queues before the disk is closed. */
+		/* leave() and remove() both close the front end's queues, because the caller closes the disk
+		   next. */
 		if (worker->adopt)
 			worker->ops->leave(served->frontend);
 		else
@@ -229,7 +230,7 @@ static int served_open(struct served *served)
 close_disk:
 	disk_close(served->disk);
 close_store:
-	/* An adopted device waits for the next attempt. */
+	/* An adopted device keeps its leases, for the next attempt. */
 	if (served->worker->adopt)
 		far_leave(served->store);
 	else

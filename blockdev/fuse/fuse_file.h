@@ -47,8 +47,8 @@ struct fuse_slot {
    and limits. Returns 0, -EPROTO if the kernel has another protocol, or another -errno. */
 int fuse_file_greet(const struct fuse_file *file, int fd);
 /* Decodes the message of @size bytes in @slot. If it needs the disk, makes slot->request and returns true. The
-   caller then sets the request's buffer, submits it, and at its end calls fuse_file_answer(). Otherwise answers the
-   message and returns false; the slot is free again. */
+   caller then sets the request's buffer, submits the request, and calls fuse_file_answer() when the request is
+   done. Otherwise answers the message and returns false; the slot is free again. */
 bool fuse_file_decode(const struct fuse_file *file, struct fuse_slot *slot, size_t size);
 /* Answers the message in @slot, whose request the disk has finished. */
 void fuse_file_answer(const struct fuse_slot *slot);

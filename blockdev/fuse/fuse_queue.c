@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define BATCH 16u       /* most requests read or answered in a row */
-#define POLLS_A_LOOK 4u /* reads of requests are this many polls of the disk apart */
+#define POLLS_A_LOOK 4u /* number of polls of the disk between two reads of requests */
 #define STACK_BYTES (256u << 10)
 #define TOUCHED_BYTES (64u << 10) /* of the stack, before serving */
 #define TICK_NS 20000000
@@ -33,7 +33,7 @@
 struct fuse_queue {
 	const struct fuse_file *file;
 	unsigned depth;
-	int fd, waiting_fd; /* `fd` is non-blocking, `waiting_fd` is not */
+	int fd, waiting_fd; /* `fd` is non-blocking, `waiting_fd` blocks */
 	uint8_t *arena;     /* `depth` slots of slot_bytes */
 	size_t slot_bytes;
 	struct store_buffer *buffer;
@@ -132,7 +132,8 @@ static bool sleep_for_news(struct fuse_queue *queue)
 	return polled[2].revents;
 }
 
-/* Called after a poll without result, while requests are in progress. Returns at once for spin.ns, then sleeps. */
+/* Called after a poll without result, while requests are in progress. Returns at once until the wait has lasted
+   spin.ns, and sleeps after that. */
 static void wait_for_news(struct fuse_queue *queue, unsigned polls)
 {
 	uint64_t now;
@@ -268,7 +269,7 @@ static int memory_open(struct fuse_queue *queue)
 	queue->free = calloc(queue->depth, sizeof *queue->free);
 	if (!queue->slots || !queue->free)
 		return -ENOMEM;
-	/* Each slot has one more page in front, at whose end the headers are. */
+	/* Each slot begins with one more page, which ends with the headers. */
 	queue->slot_bytes = STORE_PAGE + queue->file->request_bytes;
 	arena = mmap(NULL, queue->depth * queue->slot_bytes, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

@@ -11,7 +11,7 @@
  * the group.
  *
  * Without cgroup v2 or its memory controller (cgroup v1, containers), the daemon stays where it is. A daemon that
- * systemd starts already has a group of its own, that of its unit.
+ * systemd starts already has its unit's group.
  *
  * FARPAGE_CGROUP names a folder in place of /sys/fs/cgroup, for tests.
  *

@@ -15,8 +15,8 @@ unsigned relief_step(unsigned step, const struct relief_sight *sight)
 {
 	if (sight->answered || !sight->inflight)
 		return 0;
-	/* Twice, because the kernel raises its watermarks for a while after it has broken up large blocks of
-	   memory. */
+	/* Twice the reserve, because the kernel raises its watermarks for a while after it has broken up large
+	   blocks of memory. */
 	if (sight->free_kib > sight->kept_kib * 2)
 		return step;
 	return step < RELIEF_MOST ? step + 1 : step;

@@ -1,9 +1,9 @@
 /*
  * relief: lowers the kernel's reserve, step by step, when the device has stopped answering for lack of memory.
  *
- * Theory of operation. watermarks.h raises the reserve, so that this daemon, which runs in real time, and interrupts
- * have memory. With the kernel's own reserve of 2.7 MiB, packets were lost for lack of memory until the connection
- * broke.
+ * Theory of operation. watermarks.h raises the reserve, so that interrupts and this daemon, which runs in real
+ * time, have memory. With the kernel's own reserve of 2.7 MiB, packets were lost for lack of memory until the
+ * connection broke.
  *
  * The RDMA connection manager and soft-RoCE need memory, too, to connect to a donor again. They allocate it in
  * kernel workers, which may not use the reserve. So a deadlock is possible: ucma_create_uevent() waits in reclaim
@@ -17,14 +17,15 @@
  * relief_tick() looks every three seconds, and lowers the reserve by a step if all of this is true:
  *
  * - the device has requests
- * - none was answered since the last look
- * - at most twice the raised reserve is free
+ * - no request was answered since the last look
+ * - free memory is at most twice the raised reserve
  *
- * When a request is answered, the reserve is restored. The value is not changed if somebody else has changed it. A
- * new worker recognises from the value how many steps the last worker took.
+ * When a request is answered, the reserve is restored. If somebody else has changed vm.min_free_kbytes, it is left
+ * as it is. A new worker recognises from the value how many steps the last worker took.
  *
- * A limit. Over soft-RoCE, the machine may stop for good if a donor leaves just when memory has run out. Devices
- * that move data without the kernel use the same connection manager. Over TCP, connecting needs no kernel workers.
+ * A limit. Over soft-RoCE, the machine may stop for good if a donor leaves just when memory has run out. The same
+ * may happen over RDMA hardware, which connects by the same connection manager. Over TCP, connecting needs no
+ * kernel workers.
  *
  * Threads. All functions run in the main thread. They do not allocate.
  */

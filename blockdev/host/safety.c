@@ -90,7 +90,7 @@ void safety_tell(void)
 
 static void malloc_settle(void)
 {
-	/* One arena, which never shrinks and grows in large pieces. */
+	/* One arena, which grows in large pieces and never shrinks. */
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_TOP_PAD, HEAP_AHEAD);
 	mallopt(M_TRIM_THRESHOLD, INT32_MAX);

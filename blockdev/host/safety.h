@@ -1,11 +1,11 @@
 /*
- * safety: prepares a process that serves swap space. Such a process must never wait for memory, because memory would
- * then wait for the process.
+ * safety: prepares a process that serves swap space. Such a process must never wait for memory, because memory may
+ * become free only when this process stores pages.
  *
  * Theory of operation. safety_start() runs before anything else:
  *
- * - It locks all memory that is present, and later memory as soon as it is touched. Not before that, because a store
- *   maps tables for a terabyte and touches only the used part.
+ * - It locks all memory that is present, and later memory as soon as it is touched. Untouched memory is not locked,
+ *   because a store maps tables for a terabyte and touches only the used part.
  * - It tells the kernel not to write out pages when this process needs memory (PR_SET_IO_FLUSHER).
  * - It exempts the process from the OOM killer.
  * - It makes malloc take memory early, in large pieces, and never return it.
@@ -18,7 +18,7 @@
  * example for a socket buffer, or to register a region with a donor. A thread with a real-time policy may take pages
  * from the upper half of the reserve (gfp_to_alloc_flags(), ALLOC_MIN_RESERVE). So it does not have to reclaim.
  *
- * Without this, a guest of 512 MiB that worked through 1.5 GiB stopped for ever. Every task waited in
+ * Without a real-time policy, a guest of 512 MiB that worked through 1.5 GiB stopped for ever. Every task waited in
  * swap_writepage(), and the daemon waited for one page in ib_umem_get(), to register its memory again.
  * PR_SET_IO_FLUSHER does not prevent this, because it only keeps the daemon from waiting for its own writes.
  *
@@ -26,8 +26,8 @@
  * Other tasks still run: these threads sleep when they wait, do not poll on a machine with one processor
  * (safety_spin_us()), and the kernel always reserves 5 % of the time.
  *
- * If the kernel refuses a step, a log line states the consequence, and safety_steps() lacks a bit, which status and
- * doctor show.
+ * If the kernel refuses a step, a log line states the consequence, and safety_steps() lacks the step's bit. Status
+ * and doctor show that.
  *
  * Threads. The main thread calls these functions, and safety_start() before it starts other threads. A forked child
  * does not inherit locked memory, so it calls safety_start() again.

@@ -155,8 +155,8 @@ static bool process_has_open(unsigned process, const char *device)
 	return found;
 }
 
-/* The kernel itself opens the device below a loop device. So no process has it open, and it is not opened
-   exclusively. */
+/* Finds a loop device over the device at @path. The kernel itself opens @path for it, and not exclusively, so only
+   /sys shows this use. */
 static bool loop_find(const char *path, char ret_text[USE_TEXT_MAX])
 {
 	DIR *disks = opendir("/sys/block");

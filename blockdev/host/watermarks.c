@@ -59,8 +59,8 @@ static uint64_t most(uint64_t a, uint64_t b)
 }
 
 /* The reserve is the kernel's own choice, plus twice the bytes that the device may have in progress. Twice, because
-   a task that may use the reserve gets about half of it. The distance between the watermarks is the bytes in
-   progress, so that kswapd has begun to write that many before programs reach the reserve. */
+   a task that may use the reserve gets about half of it. The watermarks are as far apart as the bytes in progress,
+   so that kswapd has begun to write so many bytes before programs reach the reserve. */
 struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib)
 {
 	uint64_t own = most(OWN_LEAST_KIB, least(root_of(memory_kib * 16), OWN_MOST_KIB));
@@ -102,9 +102,9 @@ struct watermarks_record watermarks_plan(const struct watermarks *now, const str
 			highest = others[i].set.at[which] > highest->set.at[which] ? &others[i] : highest;
 			found = most(found, others[i].found.at[which]);
 		}
-		/* If the present value is ours, the value before the first device is in the other records. The new
-		   value must not be below the highest value set, because it would then look like a change by
-		   somebody else. relief.h may have lowered the present value, so it is not the base. */
+		/* If a daemon has set the present value, the other records have the value before the first device.
+		   The new value must be at least the highest value set, or it would look like a change by somebody
+		   else. The present value may be lower than that, because of relief.h. */
 		if (count && value_is_of(highest, (enum watermark)which, now->at[which])) {
 			plan.found.at[which] = found;
 			base = highest->set.at[which];

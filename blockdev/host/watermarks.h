@@ -10,19 +10,19 @@
  * - vm.watermark_scale_factor, in 1/10000 of memory, says how far above the reserve kswapd wakes, and how much
  *   further above it kswapd stops. Programs can use this memory while the first pages are still being sent.
  *
- * watermarks_needed() computes and explains the values. They are raised, if they are lower, before the device
+ * watermarks_needed() computes and explains the values. Settings with lower values are raised before the device
  * exists, and restored when it is removed.
  *
  * A record, the file `watermarks` in the device's folder, has the values found and the values set. So any process
  * that removes the device can restore them, even after a crash. With several devices, all records have the same
- * found values: those before the first device. When one device is removed, the values become the highest that the
- * other devices have set. If the present value is not the highest one set, somebody else has changed it, so it is
- * not touched.
+ * found values: the values before the first device. When one device is removed, the values become the highest that
+ * the other devices have set. If the present value is not the highest one set, somebody else has changed it, so it
+ * is not touched.
  *
  * devices.h has the structs, and the functions that only read. FARPAGE_SYSCTL_VM names a folder in place of
  * /proc/sys/vm, for tests.
  *
- * Threads. One thread of a process at a time. runtime_lock() excludes other processes.
+ * Threads. One thread of a process at a time may call these functions. runtime_lock() excludes other processes.
  */
 #ifndef BLOCKDEV_WATERMARKS_H
 #define BLOCKDEV_WATERMARKS_H
@@ -36,10 +36,11 @@ int watermarks_raise(const struct runtime *runtime, const struct watermarks *nee
    errors. */
 void watermarks_restore(const struct runtime *runtime);
 /* Moves vm.min_free_kbytes from step @before to step @step (relief.h). Step 0 is the value set by @record, and step
-   WATERMARKS_STEPS the value found. Returns false if the value is not that of @before, or cannot be written. */
+   WATERMARKS_STEPS the value found. Returns false if vm.min_free_kbytes is not at step @before now, or cannot be
+   read or written. */
 #define WATERMARKS_STEPS 16u
 bool watermarks_lower(const struct watermarks_record *record, unsigned before, unsigned step);
-/* Returns the step that the value is at, 0 .. @most, or 0 if it is at none. */
+/* Returns the step at which vm.min_free_kbytes is now, 0 .. @most, or 0 if it is at no step. */
 unsigned watermarks_step(const struct watermarks_record *record, unsigned most);
 
 /* --- Parts, for tests ------------------------------------------------------------------------------------ */

@@ -2,8 +2,8 @@
  * ublk: the front end (frontend.h) for the kernel's ublk driver (ublk_abi.h).
  *
  * Theory of operation. To start, ADD creates the character device /dev/ublkcN. The queues are prepared, and fetch
- * all tags through it. START then creates the disk /dev/ublkbN. The data of all requests is in one arena, which is
- * registered with the store once. Each tag has request_bytes of it.
+ * all tags through this file. START then creates the disk /dev/ublkbN. The data of all requests is in one arena,
+ * which is registered with the store once. Each tag has request_bytes of it.
  *
  * To adopt, the same is done with an existing device: START_RECOVERY, fetch all tags, END_RECOVERY. If this process
  * dies between START_RECOVERY and END_RECOVERY, the device may be lost. So this time must be short, and the queues,
@@ -13,9 +13,9 @@
  * progress and ends the commands of all tags. DELETE waits until all users have closed the device, so the queues and
  * /dev/ublkcN are closed before.
  *
- * A bug of Linux before 6.16: if a server dies during an adoption, with some queues fetched and others not, the next
- * START_RECOVERY crashes the kernel. This state lasts microseconds. In that time the device's folder has a file
- * `fetching`. A daemon that finds this file does not adopt.
+ * A bug of Linux before 6.16: if a server dies during an adoption, when only some queues have fetched their tags,
+ * the next START_RECOVERY crashes the kernel. This state lasts microseconds. As long as it lasts, the device's
+ * folder has a file `fetching`. A daemon that finds this file does not adopt.
  *
  * Threads. See frontend.h, and ublk_queue.h for the queues' threads.
  */
@@ -49,7 +49,7 @@
 #define PAGE_SHIFT 12
 /* Most bytes of one discard. The kernel splits longer ones, so that other requests are served in between. */
 #define DISCARD_BYTES (128u << 20)
-/* The kernel needs up to this time to notice that the old server has ended. More than the default timeout of
+/* The kernel needs up to this time to notice that the old server has ended. It is more than the default timeout of
    requests (30 s), in case somebody has undone ublk_device_tune(). */
 #define QUIESCE_NS 40000000000ull
 /* How long to wait for a living server, which may be about to end. */
@@ -346,7 +346,7 @@ static int ublk_start(const struct frontend_config *config, struct disk *disk, s
 
 /* --- Adopt ----------------------------------------------------------------------------------------------- */
 
-/* Returns true if the process lives. A zombie does not, although it still exists. */
+/* Returns true if the process lives. A zombie counts as dead. */
 static bool process_lives(int pid)
 {
 	char path[32], text[256];
@@ -368,7 +368,8 @@ static int device_wait_quiesced(struct ublk_control *control, uint32_t number, s
 		status = ublk_control_info(control, number, ret_info);
 		if (status < 0 || ret_info->state != UBLK_LIVE)
 			return status;
-		/* A living server may be about to end. If it has ended, the kernel needs time to notice that. */
+		/* A living server may be about to end, so it gets SERVED_NS. If it is dead, the kernel needs up to
+		   QUIESCE_NS to notice. */
 		bool served =
 		    ret_info->server_pid > 0 && ret_info->server_pid != getpid() && process_lives(ret_info->server_pid);
 		if (clock_now() - begin > (served ? SERVED_NS : QUIESCE_NS))
@@ -432,7 +433,8 @@ static int device_check(struct ublk *ublk, const char *folder)
 	return -ENOTRECOVERABLE;
 }
 
-/* Begins the recovery. EBUSY: the kernel releases the old server's rings some time after its process. */
+/* Begins the recovery. While the kernel has not yet released the dead server's rings, it answers EBUSY, and the
+   call is repeated. */
 static int recovery_start(struct ublk *ublk)
 {
 	uint64_t deadline = clock_now() + QUIESCE_NS;
@@ -441,7 +443,8 @@ static int recovery_start(struct ublk *ublk)
 	while ((status = ublk_control_start_recovery(ublk->control, ublk->info.number)) == -EBUSY &&
 	       clock_now() < deadline)
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-	/* From Linux 6.11 on: the last server began the recovery, and died before it fetched a tag. */
+	/* From Linux 6.11 on, EINVAL means that the last server died after it began the recovery, before it fetched
+	   a tag. The recovery then continues. */
 	if (status == -EINVAL)
 		status = 0;
 	return status < 0 ? ublk_fail(ublk, "the kernel does not hand its ublk device over", status) : 0;
@@ -487,7 +490,7 @@ static int ublk_probe(char ret_why[256])
 
 	if (status < 0)
 		return status;
-	/* A kernel that does not report its features is tested by device_add(). */
+	/* If the kernel does not report its features, device_add() checks them on the new device. */
 	if (!ublk_control_is_legacy(control) && !(ublk_control_features(control) & UBLK_USER_RECOVERY_REISSUE)) {
 		snprintf(ret_why, UBLK_WHY_MAX, "this kernel's ublk has no USER_RECOVERY_REISSUE; Linux 6.1 has");
 		status = -EOPNOTSUPP;

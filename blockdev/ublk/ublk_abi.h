@@ -7,10 +7,10 @@
  *
  * Commands about devices are io_uring commands on /dev/ublk-control: 128-byte entries with a `struct ublk_command`.
  *
- * Requests of device N are exchanged on /dev/ublkcN. Its mapping, read-only, has each queue's descriptors, one per
- * tag. A FETCH or COMMIT_AND_FETCH command for a tag (a `struct ublk_io_command` in a 64-byte entry) completes when
- * the tag's descriptor has a request. The kernel copies the data between the request and the address that the
- * command gives: for a write before the command completes, for a read in COMMIT_AND_FETCH.
+ * Requests of device N are exchanged on /dev/ublkcN. A read-only mapping of this file has the descriptors of each
+ * queue, one per tag. A FETCH or COMMIT_AND_FETCH command for a tag (a `struct ublk_io_command` in a 64-byte entry)
+ * completes when the tag's descriptor has a request. The kernel copies the data between the request and the address
+ * that the command gives: for a write before the command completes, for a read in COMMIT_AND_FETCH.
  */
 #ifndef BLOCKDEV_UBLK_ABI_H
 #define BLOCKDEV_UBLK_ABI_H

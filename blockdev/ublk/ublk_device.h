@@ -6,7 +6,8 @@
  *
  * - no scheduler
  * - nr_requests is less than the number of tags
- * - io_timeout is short; the kernel then only checks whether the server lives, so a living server loses no request
+ * - io_timeout is short; when it expires, the kernel only checks whether the server lives, so a living server loses
+ *   no request
  *
  * The last two are for Linux before 6.16, which learns of a server's death from tags that have no request. If all
  * tags have requests, it learns only when a request times out, after 30 s by default.

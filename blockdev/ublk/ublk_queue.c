@@ -43,7 +43,7 @@ struct ublk_queue {
 	struct disk_request **done;
 	unsigned fetched;       /* number of tags that the kernel has not ended */
 	int sources[SOURCES];   /* their descriptors; the tick has none */
-	bool polled[SOURCES];   /* the ring waits for it */
+	bool polled[SOURCES];   /* the ring waits for the source */
 	uint32_t fetch, commit; /* the two operations, encoded */
 	struct spin spin;
 	bool complained;
@@ -210,8 +210,8 @@ static bool ring_has_work(struct ublk_queue *queue)
 
 /* --- Waiting --------------------------------------------------------------------------------------------- */
 
-/* Reports to spin.h how long an answer took that arrived after the polling had ended. Longer polling may pay next
-   time. */
+/* Called when an answer arrives. If the polling had ended before, tells spin.h how long the answer took, because
+   longer polling may pay next time. */
 static void queue_answered(struct ublk_queue *queue)
 {
 	if (queue->unanswered_since)
@@ -268,8 +268,8 @@ static int queue_wait(struct ublk_queue *queue)
 	return io_uring_submit_and_wait(&queue->ring, 1);
 }
 
-/* Handles a tick. If there was no request since the last tick, arms the disk, so that the store learns of its
-   donors. */
+/* Handles a tick. If there was no request since the last tick, arms the disk, so that the store learns when a donor
+   leaves or returns. */
 static void queue_tick(struct ublk_queue *queue)
 {
 	if (!queue->used && disk_queue_busy(queue->disk) == 0) {
@@ -353,7 +353,7 @@ static int queue_prepare(struct ublk_queue *queue)
 	return 0;
 }
 
-/* Maps the descriptors and fetches all tags. Nothing may come in between; see ublk_queue.h. */
+/* Maps the descriptors and fetches all tags. Nothing may come between these steps; see ublk_queue.h. */
 static int queue_fetch(struct ublk_queue *queue)
 {
 	const struct ublk_queue_config *config = &queue->config;
@@ -381,7 +381,7 @@ refused:
 /* Closes everything except the ring; see ublk_queue.h. */
 static void queue_close(struct ublk_queue *queue)
 {
-	io_uring_unregister_ring_fd(&queue->ring); /* for this thread only; the error is harmless if there is none */
+	io_uring_unregister_ring_fd(&queue->ring); /* of this thread; fails harmlessly if none is registered */
 	disk_queue_close(queue->disk);
 	if (queue->descriptors)
 		munmap((void *)(uintptr_t)queue->descriptors, queue->descriptors_bytes);

@@ -15,7 +15,7 @@
  * Without CAP_SYS_PTRACE the kernel does not report forks. A child then does not have the window at all (farpage.c),
  * but it can call exec. If it touches the window, it gets SIGSEGV, and a handler logs the reason first.
  *
- * Threads: child_prepare() and its like run in the forking thread, in the parent under preload.lock.
+ * Threads: child_prepare() and child_after_*() run in the forking thread; in the parent, preload.lock is held.
  */
 #include "common/log.h"
 #include "pager/preload/latch.h"
@@ -48,8 +48,8 @@ int child_open(void)
 
 void child_prepare(void)
 {
-	/* Not in a process made by CLONE_VM: it shares this memory but not the descriptors, so the pager could not
-	   use its socket. */
+	/* A process made by CLONE_VM announces no fork: it shares the memory but not the descriptors, so the pager
+	   could not use its socket. */
 	if (preload_mode() != PRELOAD_RUNNING || getpid() != pager_pid)
 		return;
 	preload_near++;
@@ -121,15 +121,16 @@ static void *watch(void *unused)
 		count_stopped();
 		stop("that one has ended");
 	}
-	/* Woken threads fault again. The kernel reports these faults on this descriptor, now to the watcher. */
+	/* Wakes threads that wait for the ended pager. They fault again, and the kernel now reports their faults to
+	   the watcher. */
 	ioctl(own_uffd, UFFDIO_WAKE, &all);
 	wait_for(own_uffd);
 	count_stopped();
 	stop("that one, which could have brought it, has ended");
 }
 
-/* Logs why the process is stopped. On return the access faults again, and SA_RESETHAND has restored the default
-   action. */
+/* Logs why the process is stopped. When this returns, the access faults again and ends the process, because
+   SA_RESETHAND has restored the default action. */
 static void tell_unfollowed(int number, siginfo_t *info, void *unused)
 {
 	(void)number, (void)unused;
@@ -183,7 +184,7 @@ void child_after_in_child(void)
 	pthread_attr_destroy(&attributes);
 	/* If this thread forks again at once, that fork holds the locks of process.c until the pager has read its
 	   event. If the pager has ended, only the watcher can end the process, so this thread waits here until the
-	   watcher needs these locks no more. */
+	   watcher needs none of these locks. */
 	latch_await(&watching);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	preload_near--;

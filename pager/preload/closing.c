@@ -1,9 +1,9 @@
 /*
  * closing: close, close_range, closefrom, dup2 and dup3 for the program. They hide farpage's own descriptors
  * (descriptors.c) from it:
- * - close() of one fails with EBADF.
- * - Closing a range omits them.
- * - dup2() and dup3() neither replace nor duplicate them.
+ * - close() of such a descriptor fails with EBADF.
+ * - close_range() and closefrom() skip such descriptors.
+ * - dup2() and dup3() neither replace nor duplicate such descriptors.
  *
  * In near threads, which run the code of farpage and its libraries, these functions close any descriptor. System
  * calls that the program makes itself are not intercepted, such as syscall(SYS_close_range, ...).
@@ -56,8 +56,8 @@ static int kernel_close_range(unsigned first, unsigned last, int flags)
 PRELOAD_EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
 	uint64_t end = (uint64_t)last + 1;
-	/* These calls go to the kernel as they are: those of near threads, those that the kernel refuses, and
-	   CLOEXEC, because farpage's descriptors are close-on-exec anyway. */
+	/* Calls of near threads and invalid calls go to the kernel unchanged. So do calls with CLOEXEC, because
+	   farpage's descriptors are close-on-exec anyway. */
 	if (flags & ~(int)CLOSE_RANGE_UNSHARE || first > last || preload_near)
 		return kernel_close_range(first, last, flags);
 	for (uint64_t at = first; at < end;) {

@@ -7,8 +7,8 @@
  * of a shell). If that number were the window's userfaultfd, far pages would read as zeroes. If it were an eventfd,
  * the pager would write into the program's file.
  *
- * So each new descriptor of farpage is moved to a high number: from FLOOR on, or from half of the limit if that is
- * less. The number is noted until farpage closes it.
+ * So each new descriptor of farpage is moved to a high number: from FLOOR on, or from half of RLIMIT_NOFILE if that
+ * is less. The number is noted until farpage closes the descriptor.
  *
  * The linker (--wrap, in meson.build) replaces farpage's calls that make descriptors by the functions of this file.
  * Calls of the program are not replaced, so only farpage's own descriptors are noted. There are two exceptions:
@@ -19,9 +19,9 @@
  * Between making and noting a descriptor some microseconds pass. A thread that closes unknown descriptors may close
  * a new connection in that time. The connection is then made again.
  *
- * A forked child does not need its parent's descriptors and may close them. Only the two that child.c uses are noted
- * in a child. A vfork child shares its parent's memory, so it cannot close noted descriptors either; its exec closes
- * them.
+ * A forked child does not need its parent's descriptors and may close them. Only the two that child.c uses are
+ * noted in a child. A vfork child shares its parent's memory, so it cannot close noted descriptors either. Its exec
+ * closes them.
  *
  * Any thread may call these functions. They take no lock, so a signal handler may call them, too.
  */
@@ -94,8 +94,7 @@ void descriptors_after_in_child(void)
 	note(pager_process);
 }
 
-/* --- Descriptors that farpage makes
-   -------------------------------------------------------------------------------- */
+/* --- Descriptors that farpage makes ------------------------------------------------------------------------------- */
 
 long __real_syscall(long number, ...);
 int __real_close(int fd);
@@ -118,7 +117,7 @@ static int descriptor_keep(int fd)
 	if (fd < lowest) {
 		int high = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
 		if (high < 0 && errno == EBADF)
-			return -1; /* the program has closed it */
+			return -1; /* the program has closed @fd */
 		if (high >= 0) {
 			__real_syscall(SYS_close, fd);
 			fd = high;
@@ -230,7 +229,7 @@ int __wrap_socket(int domain, int type, int protocol)
 	return descriptor_keep(__real_socket(domain, type, protocol));
 }
 
-/* A child receives its userfaultfd by this call. */
+/* A forked child receives its userfaultfd by recvmsg(). */
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
@@ -246,8 +245,7 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 	return got;
 }
 
-/* --- Descriptors that libraries make for farpage
-   ------------------------------------------------------------------- */
+/* --- Descriptors that libraries make for farpage ------------------------------------------------------------------ */
 
 static void keep_ring(struct io_uring *ring)
 {

@@ -1,12 +1,13 @@
 /*
- * far: allocates, empties and frees pages of the window, in any mode of the process.
+ * far: allocates, empties and frees pages of the window, without a pager, with one, and in a forked child.
  *
- * Emptying depends on the mode. While no pager runs, madvise(MADV_DONTNEED) empties pages. preload.lock is held, so
- * that no pager starts meanwhile. With a pager, farpage_advise() does it.
+ * Without a pager, madvise(MADV_DONTNEED) empties pages. preload.lock is held, so that no pager starts meanwhile.
+ * With a pager, farpage_advise() empties pages.
  *
- * A forked child has no pager of its own, and its parent's would place the pages of its snapshot again. So the child
- * maps new memory over the range, with the same protections. This ends the range's registration with the parent's
- * pager. Free pages are registered in a child, too, so it maps new memory whenever it allocates some.
+ * A forked child has no pager of its own, and its parent's pager would place the pages of its snapshot again. So
+ * the child maps new memory over the range, with the same protections. This ends the range's registration with the
+ * parent's pager. A child's free pages are registered with the parent's pager, too, so an allocation also maps new
+ * memory.
  *
  * Any thread may call these functions.
  */
@@ -21,7 +22,7 @@
 /* Ranges where the program has mapped files or shared memory over the window. Ranges are never removed. */
 static struct {
 	pthread_mutex_t lock;
-	unsigned count; /* atomic, for a look without the lock */
+	unsigned count; /* atomic, because it is also read without the lock */
 	struct {
 		char *start, *end;
 	} ranges[GIVEN_UP_MAX];

@@ -72,7 +72,8 @@ static void near_free(void *block)
 		__libc_free(block);
 }
 
-/* Ends every allocation from libmimalloc. Sets errno if there was no memory, and starts the pager if that is due. */
+/* Called at the end of every allocation from libmimalloc. Sets errno if there was no memory, and starts the pager
+   if that is due. */
 static inline void *far_block(void *block)
 {
 	if (__builtin_expect(!block, false))
@@ -235,8 +236,7 @@ PRELOAD_EXPORT size_t malloc_usable_size(void *block)
 	return is_heap_block(block) ? mi_usable_size(block) : near_usable_size(block);
 }
 
-/* --- Calls of farpage's own code, whatever malloc the program has
-   -------------------------------------------------- */
+/* --- Calls of farpage's own code, whatever malloc the program has ------------------------------------------------- */
 
 void *__wrap_malloc(size_t size);
 void *__wrap_malloc(size_t size)
@@ -290,7 +290,8 @@ char *__wrap_strdup(const char *text)
 
 bool heap_is_ours(void)
 {
-	/* If the program has its own malloc, its first call initialises it: see process_begin(). */
+	/* If the program has its own malloc, this call makes that malloc register its fork handlers
+	   (process_begin()). */
 	free(malloc(1));
 	return preload_has_name("malloc");
 }

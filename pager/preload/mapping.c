@@ -7,7 +7,7 @@
  * window. If a range is only partly in the window, each part is handled by its own rule.
  *
  * All memory of the heap (libmimalloc) is placed in the window. A call comes from the heap if its return address is
- * in the heap's code. When the heap commits memory by mprotect, that is only counted: pages of the window are
+ * in the heap's code. When the heap commits memory by mprotect, the memory is only counted: pages of the window are
  * writable from the start, so the system call would be wasted.
  *
  * Any thread may call these functions.
@@ -100,7 +100,7 @@ static unsigned denied;
 static __thread __attribute__((tls_model("initial-exec"))) struct {
 	char *start;
 	size_t length;
-	uint64_t uses; /* far_uses() when it was made */
+	uint64_t uses; /* far_uses() when the reservation was made */
 } reserved;
 
 static void note_opening(void)
@@ -123,8 +123,8 @@ static bool is_unopened(const char *start, size_t length)
 	       reserved.uses == far_uses();
 }
 
-/* Makes a reservation in the window. Returns NULL if that is not possible. Counts all of it as used, because
-   mprotect() does not tell how much will be. */
+/* Makes a reservation in the window. Returns NULL if that is not possible. Counts all of it as used now, because
+   the program's later mprotect() calls are not counted. */
 static void *map_reservation(const void *choice, size_t length)
 {
 	void *address;
@@ -215,7 +215,7 @@ static void *map_fixed(void *address, size_t length, int protection, int flags, 
 	size_t covered;
 	const int memory = MAP_PRIVATE | MAP_ANONYMOUS;
 	far_clip(address, length, &start, &covered);
-	/* First, because an invalid call must not change the old mapping. */
+	/* Checked first, because an invalid call must not change the old mapping. */
 	if ((uintptr_t)address % WINDOW_PAGE || !(flags & (MAP_PRIVATE | MAP_SHARED))) {
 		errno = EINVAL;
 		return MAP_FAILED;

@@ -11,11 +11,11 @@
 #define CLASS_GIVEN_BACK 16u /* 64 KiB: from this class on, freed memory returns to the kernel */
 #define COMMIT_STEP ((size_t)1 << 20)
 
-/* The header before each block. `next` is for free blocks: the next one of the same class. */
+/* The header before each block. A free block uses `next`, the next free block of its class. */
 struct header {
 	union {
 		struct header *next;
-		struct header *whole; /* the first header of the cut; an aligned block has a second one */
+		struct header *whole; /* the header at the start of the cut; an aligned block has a second one */
 	};
 	uint64_t class;
 };

@@ -20,8 +20,8 @@
 int near_heap_reserve(void);
 bool near_heap_contains(const void *block);
 
-/* Do the same as malloc(3) and its family. @alignment is a power of two, or 0 for that of malloc. Return NULL with
-   errno ENOMEM if there is no memory. */
+/* Do the same as malloc(3) and its family. @alignment is a power of two, or 0 for malloc's alignment. Return NULL
+   with errno ENOMEM if there is no memory. */
 void *near_heap_allocate(size_t size, size_t alignment);
 void *near_heap_zeroed(size_t count, size_t size);
 void *near_heap_resize(void *block, size_t size);

@@ -30,7 +30,7 @@
 struct preload preload = {.lock = PTHREAD_MUTEX_INITIALIZER};
 __thread unsigned preload_near;
 
-static const int *alive;              /* 1, and 0 in a forked child; in a page of its own */
+static const int *alive;              /* points to 1, and in a forked child to 0; in a page of its own */
 static uintptr_t heap_low, heap_high; /* bounds of libmimalloc's code */
 
 void preload_give_up(const char *why)
@@ -47,9 +47,9 @@ bool preload_has_name(const char *name)
 	if (!dladdr1(dlsym(RTLD_DEFAULT, name), &everybodys, (void **)&symbol, RTLD_DL_SYMENT) ||
 	    !dladdr((void *)preload_begin, &here))
 		return false;
-	/* An executable at a fixed address may have a PLT entry for the function, whose address stands for the
-	   function. The entry jumps to the first library that has the name (System V ABI, AMD64, "Function
-	   Addresses"). This library is the first, because `farpage run` puts it there. */
+	/* In an executable at a fixed address, the function's address may be a PLT entry's. The entry jumps to the
+	   first library that has the name (System V ABI, AMD64, "Function Addresses"). That is this library,
+	   because `farpage run` puts it first. */
 	if (symbol && symbol->st_shndx == SHN_UNDEF)
 		return true;
 	return everybodys.dli_fbase == here.dli_fbase;

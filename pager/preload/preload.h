@@ -3,14 +3,14 @@
  *
  * Theory of operation. LD_PRELOAD loads the library before those of an unmodified program. The library then places
  * the program's heap (libmimalloc) and its large anonymous mappings in one window. It replaces munmap, mremap and
- * madvise, so that they also work there. At first the window is ordinary memory. When the program uses enough of it,
- * start.c starts the pager over the window. From then on the pager holds the process within its budget. fork is
- * followed, too (child.c).
+ * madvise, so that they also work there. At first the window is ordinary memory. When the program uses enough of
+ * it, start.c starts the pager over the window. From then on the pager holds the process within its budget. Forked
+ * children can use far memory, too (child.c).
  *
- * Near and far. Nothing of farpage may be in far memory, because a thread that serves faults cannot wait for its own
- * answer. So a thread is *near* while it runs farpage's code: its allocations come from near_heap.h. Any other
+ * Near and far. Nothing of farpage may be in far memory, because a thread that serves faults cannot wait for its
+ * own answer. So a thread is *near* while it runs farpage's code: its allocations come from near_heap.h. Any other
  * thread is far: its allocations come from the window. Threads that a near thread creates are near for their whole
- * life (thread.c). To free a block, its address shows which heap it belongs to.
+ * life (thread.c). When a block is freed, its address shows which heap it belongs to.
  *
  * A near thread runs in a program that may have replaced any function of the C library. So it does not call malloc,
  * the resolver, stdio, or functions that depend on the locale. tests/func/preload/near_imports lists the functions
@@ -53,7 +53,7 @@ enum preload_mode {
 struct preload {
 	int mode;        /* atomic; read it by preload_mode() */
 	bool far_heap;   /* the library is configured: far threads allocate from the window */
-	bool start_due;  /* the program uses enough of the window; the next safe place starts the pager */
+	bool start_due;  /* the program uses enough of the window; preload_start_if_due() starts the pager */
 	bool own_malloc; /* the program brings its own malloc (heap.c); set by the constructor */
 	struct window window;
 	struct farpage *farpage;
@@ -69,7 +69,7 @@ extern struct preload preload;
 /* More than 0 while the thread is near. */
 extern __thread unsigned preload_near __attribute__((tls_model("initial-exec")));
 
-/* Reads the environment and reserves the window, once. Called by the first call of any function of the library. */
+/* Reads the environment and reserves the window. The first call of any function of the library calls this. */
 void preload_begin(void);
 /* Returns the mode of this process. Detects a forked child without the help of fork handlers. */
 enum preload_mode preload_mode(void);
@@ -133,7 +133,7 @@ int mapping_prepare(void);
 /* Returns true if the heap (libmimalloc) has mapped @address, which lies in the window. */
 bool mapping_is_heap(const void *address);
 
-/* --- far.c: pages of the window, in any mode ---------------------------------------------------------------------- */
+/* --- far.c: pages of the window, without a pager, with one, and in a forked child --------------------------------- */
 
 /* Clips [@address, +@length) to the window, and rounds the length up to pages. Returns false if the range has no
    part in the window. */

@@ -59,9 +59,9 @@ static void __attribute__((constructor)) process_begin(void)
 {
 	if (preload_mode() != PRELOAD_WAITING)
 		return;
-	/* heap_is_ours() calls malloc. If the program has its own malloc, it now registers its fork handlers, before
-	   farpage's. The order matters in a child: that malloc must be usable before farpage's handlers create a
-	   thread. */
+	/* heap_is_ours() calls malloc. If the program has its own malloc, that malloc now registers its fork
+	   handlers, before farpage does. The order matters in a child: malloc must be usable before farpage's
+	   handlers create a thread. */
 	preload.own_malloc = !heap_is_ours();
 	preload_near++;
 	pthread_atfork(fork_prepare, fork_done_in_parent, fork_done_in_child);

@@ -1,7 +1,7 @@
 /*
- * start: starts the pager. A thread of its own, the starter, does this. A thread of the program could not: it may
- * hold locks, for example of the program's malloc, and the start may need them when it creates threads and calls
- * libraries.
+ * start: starts the pager. A thread of its own, the starter, does this. A thread of the program could not, because
+ * it may hold locks, for example of the program's malloc. The start may need these locks to create threads and to
+ * call libraries.
  *
  * Theory of operation. When the start is due, a thread of the program that uses more of the window waits until the
  * pager runs, because memory has no bound without a pager. It waits with its signals unblocked, so that the process
@@ -73,8 +73,8 @@ static void start_pager(void)
 	preload.counters = report_claim(settings->report);
 	if (pager_connect(&settings->options, donors_file, preload.window.length, &store))
 		preload_give_up(NULL); /* the reason is already logged */
-	/* From here on, the starter must not wait for a thread of the program, because that may be waiting for this
-	   lock. */
+	/* From here on, the starter must not wait for a thread of the program, because that thread may be waiting
+	   for this lock. */
 	pthread_mutex_lock(&preload.lock);
 	if (pager_open_store(&settings->options, store, &preload.window, preload.counters, &preload.farpage))
 		preload_give_up(NULL);
