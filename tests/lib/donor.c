@@ -106,7 +106,7 @@ void donor_start_list(struct donor_process *donor, const char *uri, const char *
 	char address[sizeof donor->uri];
 	int count = 3;
 
-	/* @uri may be donor->uri itself. */
+	/* Copies @uri, because it may be donor->uri itself. */
 	snprintf(address, sizeof address, "%s", uri ? uri : test_uri ? test_uri : LOOPBACK "0");
 	all[1] = address;
 	if (!strncmp(address, LOOPBACK, strlen(LOOPBACK)))

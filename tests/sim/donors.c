@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The donors, by host. Donors of an earlier history with more donors do not run. */
+/* The donors, by host. Entries left over from an earlier history with more donors do not run. */
 static struct donor_host *hosts[DONORS_MAX];
 
 void donors_open(struct donor_host *donor, unsigned host, const struct donor_config *config)
@@ -21,7 +21,7 @@ void donors_open(struct donor_host *donor, unsigned host, const struct donor_con
 	snprintf(donor->uri, sizeof donor->uri, "tcp://%u:7470", host);
 }
 
-/* Opens the donor, and gives it the leases of the process before if there are any. */
+/* Opens the donor. If the process before has handed over leases, gives them to the donor. */
 static int donor_begin(struct donor_host *host, struct donor **ret_donor)
 {
 	struct donor_config config = host->config;
@@ -40,7 +40,7 @@ static int donor_begin(struct donor_host *host, struct donor **ret_donor)
 	return status;
 }
 
-/* Does the same as server_run() around the loop. */
+/* Does what server_run() does before and after its loop. */
 static void *donor_main(void *argument)
 {
 	struct donor_host *host = argument;
@@ -128,7 +128,7 @@ bool upgrade_has_succeeded(struct upgrade *upgrade)
 	return false;
 }
 
-/* Copies the memory of the slabs that are handed over, because the killed process still clears its own. */
+/* Copies the memory of the slabs that are handed over, because the killed process still clears its slabs. */
 static int memory_copy(const struct handover *handover)
 {
 	static char page[4096];
@@ -155,7 +155,7 @@ static void donor_next(void *what, uint64_t token)
 		donor_start(host);
 }
 
-/* Kills the calling process. Another starts a moment later and takes over the leases. */
+/* Kills the calling process. The next one starts a moment later and takes over the leases. */
 void upgrade_replace(const struct upgrade *upgrade, const struct donor *donor)
 {
 	struct donor_host *host = hosts[task_process()->host];
@@ -282,7 +282,7 @@ void donor_check(struct donor_host *host)
 {
 	const struct donor *donor = host->server->donor;
 
-	/* Between an event and its last action, the books need not agree. */
+	/* Until all actions of an event are carried out, the lease book may disagree with the donor. */
 	if (!host->ready || !donor || donor->book->action_count)
 		return;
 	if (donor->lines[DONOR_MISTAKES].lines)

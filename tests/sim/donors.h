@@ -23,7 +23,7 @@ struct donor_host {
 	struct process *process; /* the running process, or the last one if none runs */
 	struct server *server;
 	struct handover handover; /* the leases for the next process */
-	bool inherits;            /* there are some */
+	bool inherits;            /* `handover` has leases */
 	unsigned starts;
 	bool down;           /* no process runs */
 	bool ready;          /* it listens */

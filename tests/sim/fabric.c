@@ -231,7 +231,7 @@ int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *
 	conn->domain = domain;
 	conn->user = user;
 	if (conn->state != CONN_REQUESTED)
-		return 0; /* the connection has ended, and its event will come */
+		return 0; /* the connection has ended already; the next event reports it */
 	conn->state = CONN_ACCEPTED;
 	conn->deadline = world_now() + conn->fabric->config.connect_ms * MS;
 	net_send(conn, PACKET_ACCEPT, NULL, 0, NULL);

@@ -198,8 +198,8 @@ static void memory_back(void *what, uint64_t token)
 
 /*
  * Returns true if the donor of the machine may grant no slabs for a while. A chunk that is made while a donor is
- * missing starts with as many replicas as it can get (leases.h). If several donors may be lost and no other had memory,
- * the chunk could get a single replica, on the donor that is lost next.
+ * missing starts with as many replicas as it can get (leases.h). If several donors may be lost and no other donor
+ * had memory, the chunk could get a single replica, on the donor that is lost next.
  */
 static bool donor_may_grant_nothing(const struct history *history, unsigned host)
 {
@@ -271,7 +271,7 @@ static void fault_pause(struct history *history)
 
 	if (program->phase != PROGRAM_WORKS)
 		return;
-	/* For a client that is stopped, all donors are away. */
+	/* A stopped client reaches no donor, so every donor must be allowed to be away. */
 	for (unsigned i = 0; i < history->donor_count; i++)
 		if (!donor_may_go(history, &history->donors[i], &duration) && !history->loses)
 			return;
@@ -281,7 +281,7 @@ static void fault_pause(struct history *history)
 
 /*
  * A sleep must not make an earlier outage longer, and must not lose pages. Neither a client nor a donor counts the time
- * in which it sleeps. A donor that does not sleep keeps the slabs of a silent client for much longer.
+ * in which it sleeps. A donor that does not sleep keeps the slabs of a silent client for longer than any sleep.
  */
 static void fall_asleep(void *what, uint64_t token)
 {
@@ -292,7 +292,7 @@ static void fall_asleep(void *what, uint64_t token)
 	(void)token;
 	if (history->over)
 		return;
-	/* The same reason as in fault_reset(). */
+	/* After a reset, donors keep the slabs for two seconds only, as in fault_reset(). */
 	if (history->reset_at && world_now() < history->reset_at + SECOND && !history->loses)
 		return;
 	/* A program that opens its store needs donors that answer. */
@@ -314,7 +314,7 @@ static void fall_asleep(void *what, uint64_t token)
 			process_stall(history->donors[i].process, duration);
 }
 
-/* Usually makes the sleep begin while a donor is away and is missed. */
+/* Makes processes sleep. Usually the sleep begins while a donor is cut off, so that clients have just missed it. */
 static void fault_sleep(struct history *history)
 {
 	const struct donor_host *donor = donor_pick(history);
@@ -383,8 +383,8 @@ static void (*const faults[FAULTS])(struct history *) = {
 };
 
 /*
- * While a program rests, a donor that was away comes back before a write detaches its replica. So a replica that missed
- * a write is found by the next reads.
+ * While a program rests, a donor that was away comes back before a write detaches its replica. If this replica has
+ * missed a write before, the next reads find wrong contents.
  */
 static void programs_rest(struct history *history)
 {

@@ -22,7 +22,7 @@ void fiber_enter(struct fiber *fiber);
 /* Makes fiber_enter() return. The next fiber_enter() of this fiber continues here. */
 void fiber_leave(void);
 bool fiber_is_over(const struct fiber *fiber);
-/* Frees a fiber, which should have ended. Otherwise its stack is not freed. */
+/* Frees a fiber. If the fiber has not ended, its stack is not freed. */
 void fiber_free(struct fiber *fiber);
 
 #endif

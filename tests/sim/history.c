@@ -81,8 +81,8 @@ static void draw_shrinking(struct history *history)
 
 /*
  * Draws sleeps of processes. There are none if donors may be lost, because a sleep could then lose pages by chance.
- * There are none in half of the histories with a backup, because with sleeps these would find planted/leave_unsettled
- * even more rarely.
+ * Half of the histories with a backup have none, because with sleeps they find the bug planted/leave_unsettled even
+ * more rarely.
  */
 static void draw_sleep(struct history *history)
 {
@@ -144,8 +144,8 @@ static void draw_domains(struct history *history)
 static void draw_donors(struct history *history, uint64_t slab_bytes, unsigned chunks)
 {
 	/*
-	 * Donors have enough slabs for all programs, even if these start anew many times in the grace time. Tight
-	 * donors have hardly enough.
+	 * Donors have enough slabs for all programs, even if these start anew many times in the grace time. In a
+	 * tight history they have hardly enough.
 	 */
 	bool tight = history->loses && world_chance(4);
 	unsigned slabs = history->program_count * 6 * chunks + 16;
@@ -204,7 +204,7 @@ static void draw_program(struct history *history, unsigned index, uint64_t chunk
 	config.rests = history->rests;
 	config.excuses.donors = history->loses || history->victims;
 	config.excuses.damaged = history->every_ns[FAULT_CORRUPT];
-	/* No new chunk can be written while there are fewer donors than replicas. */
+	/* A write of a new chunk times out if the only donor that could lend a slab stays out of reach. */
 	config.excuses.late |= history->victims != 0;
 	config.excuses.full |= history->victims || history->every_ns[FAULT_MEMORY] || history->every_ns[FAULT_DRAIN];
 	config.bound_ns = 3 * history->timeout_ns + 4 * SECOND;

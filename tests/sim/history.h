@@ -62,12 +62,12 @@ struct history {
 	uint64_t outage_ns;                      /* longest duration of most faults */
 	uint64_t revoke_ns;                      /* the donors' deadline for recalled slabs */
 	bool loses;                              /* pages may be lost */
-	unsigned victims;                        /* bitmap of the donors that may be lost although !loses */
+	unsigned victims;                        /* bitmap of the donors that may be lost in a gentle history */
 	const char *failure_domains[DONORS_MAX]; /* the domain of each donor, or NULL if it shares none */
 	bool rests;                              /* programs make no requests for a while after a fault */
 	bool placed;                             /* some donors share a domain */
 	uint64_t rests_until[DONORS_MAX];
-	uint64_t asleep_until; /* FAULT_SLEEP: the end of the present one */
+	uint64_t asleep_until; /* end of the present FAULT_SLEEP */
 	uint64_t reset_at;     /* time of the last FAULT_RESET, or 0 */
 	bool over;             /* no fault happens any more */
 	struct task_habits habits;

@@ -16,13 +16,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* This many histories have some of each event. */
+/* In so many histories, each kind of event that is counted must have happened. */
 #define HISTORIES_ENOUGH 300u
 
 static volatile sig_atomic_t running;
 static char running_text[32];
 
-/* Reports the seed when an assertion or a fault of memory ends the simulator. */
+/* Reports the seed when an assertion or a memory fault ends the simulator. */
 static void died(int signal_number)
 {
 	static const char before[] = "not ok 1 - seed ",

@@ -221,7 +221,7 @@ static void pages_take(void *what, uint64_t token)
 	struct fabric_region *region = (struct fabric_region *)(uintptr_t)token;
 
 	if (region->dead)
-		operation->pages = NULL; /* the read came too late and has no answer */
+		operation->pages = NULL; /* the region is deregistered, so the read gets no answer */
 	else
 		memcpy(operation->pages, region->base + (uint32_t)operation->op.remote.address, operation->op.length);
 }
@@ -414,7 +414,7 @@ static void pipe_run(void *what, uint64_t token)
 
 /* --- Time ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the time of the timeout of the end, or UINT64_MAX if it does not wait. */
+/* Returns the time at which this end times out, or UINT64_MAX if it waits for nothing. */
 static uint64_t conn_due(const struct fabric_conn *conn)
 {
 	if (!net_end_lives(conn))

@@ -9,8 +9,8 @@
  * The pages of a write are copied from local memory at a random time before they arrive, or when the connection ends
  * on this side. The pages of a read are copied from the peer's memory when the request arrives or a little later, and
  * into local memory before the read completes. When a connection breaks, some operations have been carried out, in
- * the order of their posts. The next one may be carried out in part, and the others are not. The buffer of an
- * unfinished read has arbitrary contents.
+ * the order of their posts. The next one may be carried out in part, and later ones are not carried out. The buffer
+ * of an unfinished read has arbitrary contents.
  *
  * fabric.c implements fabric/fabric.h on net. Threads: one.
  */
@@ -29,8 +29,8 @@
 /* Delays and losses of this history. */
 struct net_habits {
 	uint64_t least_ns, most_ns; /* least and longest time of a packet on the way */
-	unsigned linger_in;         /* one end of a connection in so many loses earlier packets; 0: none */
-	unsigned silent_in;         /* one end of a connection in so many is never reported; 0: none */
+	unsigned linger_in;         /* once in so many disconnects, packets sent before are lost; 0: never */
+	unsigned silent_in;         /* once in so many disconnects, the peer never hears of it; 0: never */
 	bool takes;                 /* donors take memory back at a deadline, so requests may be refused */
 };
 
@@ -106,7 +106,7 @@ struct fabric {
 	struct fabric_config config;
 	int fd;
 	bool closed, interrupted, armed;
-	uint64_t until, alarm_at; /* end of the arming; time of the alarm in the calendar, or UINT64_MAX */
+	uint64_t until, alarm_at; /* the fabric is armed until then; time of the alarm in the calendar */
 	struct task *waiter;
 	struct {
 		int fd;

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A store gives a slab back half a second after its last page. A slow wire or a busy processor delays this. */
+/* A store gives a slab back half a second after its last page goes. A slow wire or a busy processor delays this. */
 #define EMPTIES_NS (20 * SECOND)
 
 static int state_new(void)
@@ -233,8 +233,7 @@ static void saved_note(const struct program *program)
 	for (uint64_t i = 0; i < program->reference.pages; i++) {
 		struct reference_page *page = &program->reference.page[i];
 		/*
-		 * A page that only the disk has may be lost: a process may have been killed while the page was on its
-		 * way there.
+		 * A page that only the disk has may be lost: a process may have been killed while writing it.
 		 */
 		bool live = integrity_kind(&far->integrity, i) == INTEGRITY_IS_LIVE;
 

@@ -91,7 +91,7 @@ struct program {
 	struct worker *workers[PROGRAM_WORKERS_MAX];
 	uint64_t rests_until;             /* its workers begin no request before this time */
 	bool repeat;                      /* the next process repeats the requests that were in flight */
-	bool excused[PROGRAM_CHUNKS_MAX]; /* chunks that may have two replicas in a domain; see below */
+	bool excused[PROGRAM_CHUNKS_MAX]; /* chunks that may have two replicas in one domain for now */
 	/* Counters. */
 	uint64_t good, failed, discards, adoptions, hedges, rebuilt;
 };

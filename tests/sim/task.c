@@ -9,7 +9,7 @@
 
 /* If a killed process has waited this many times, it does not end, and the history fails. */
 #define YIELDS_MAX 200000u
-/* Reading the clock takes LOOK_NS, so that time passes for a task that spins. A task that spins for too long fails. */
+/* Reading the clock takes LOOK_NS, so that time passes for a task that spins. Too long a spin fails the history. */
 #define LOOK_NS UINT64_C(200)
 #define LOOKS_FREE 64u
 #define LOOKS_MAX 500000u
@@ -119,7 +119,7 @@ uint64_t task_now(void)
 	return world_now() + (tasks.running ? tasks.running->process->ahead : 0);
 }
 
-/* A killed process waits only in its own time. */
+/* A task of a killed process does not wait. Its process's clock jumps to the end of the wait. */
 static void block_dead(struct task *task, uint64_t until)
 {
 	struct process *process = task->process;

@@ -3,8 +3,8 @@
  *
  * Theory of operation. A task is a thread of a process. It is a fiber (fiber.h), which runs until it blocks. When
  * another task wakes it, or the time until which it blocks has come, the calendar (world.h) continues the fiber.
- * Before that it waits for the simulated scheduler, mostly for a short time, sometimes for a long one. A process can
- * be stalled, as by SIGSTOP, so that none of its tasks runs. It can also be killed.
+ * Before that the task waits for the simulated scheduler, mostly for a short time, sometimes for a long one. A
+ * process can be stalled, as by SIGSTOP, so that none of its tasks runs. It can also be killed.
  *
  * When a process is killed, other processes see its end at once, and nothing that it does afterwards (net.h). But its
  * tasks continue to run until they have released all resources, so that the simulator does not leak them, and can
@@ -31,7 +31,7 @@ struct process {
 	unsigned tasks;         /* tasks that have not ended */
 	unsigned yields;        /* number of waits since it was killed */
 	struct process *next;   /* next in the list of all processes */
-	/* Numbers of its objects of the fabric (net.h). */
+	/* How many objects of the fabric it has (net.h). */
 	unsigned fabrics, domains, regions, conns;
 	uint32_t keys;
 	struct fabric_region *region_list;

@@ -255,7 +255,7 @@ static void write_settle(const struct worker *worker, const struct program_slot 
 			continue;
 		}
 		reference_settle(reference, i, page->under_way);
-		/* The generations of a page begin anew if it was lost meanwhile. */
+		/* Each write has a new generation, unless the page was lost and its generations began anew. */
 		if (page->under_way && page->generation != INTEGRITY_NONE &&
 		    page->generation == far->integrity.generations[i] && slot->lost == far->lost_pages)
 			world_fail("%s: page %llu is written twice as generation %u", worker->process->name,

@@ -53,7 +53,7 @@ struct stall {
 
 struct worker {
 	_Atomic uint64_t touched, wrong;
-	_Atomic uint64_t since; /* clock when the thread began with its page, or 0 between pages */
+	_Atomic uint64_t since; /* time at which the thread began with its page, or 0 between pages */
 	_Atomic uint64_t longest, longest_at;
 	uint64_t filled, checked; /* pages */
 	uint64_t chance;
@@ -72,7 +72,7 @@ static struct shared *shared;
 static unsigned threads = 2;
 static uint64_t check_ns;
 static uint64_t *memory;
-static uint8_t *versions; /* of each page; 0 before it is first written */
+static uint8_t *versions; /* version of each page; 0 before its first write */
 static size_t pages;
 
 static uint64_t now(void)
@@ -178,7 +178,7 @@ static void look(struct sight *sight, int meminfo)
 		sight->wrong += worker->wrong;
 		if (longest > sight->stall.took)
 			sight->stall = (struct stall){longest, worker->longest_at};
-		if (since && at > since && at - since > sight->stall.took) /* this stall is not over */
+		if (since && at > since && at - since > sight->stall.took) /* a stall that goes on counts, too */
 			sight->stall = (struct stall){at - since, since - shared->start};
 	}
 }

@@ -158,7 +158,7 @@ static void step_check(void)
 
 		if (run(READ, page, count))
 			continue;
-		seen.failed--; /* counts those pages of the run that fail alone instead */
+		seen.failed--; /* instead of the run, each of its pages that fails alone is counted */
 		for (size_t i = 0; i < count; i++)
 			run(READ, page + i, 1);
 	}

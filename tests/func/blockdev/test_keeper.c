@@ -28,8 +28,8 @@
 /* Shared with the worker: orders to the front end, and counts of its calls. */
 static struct fake {
 	atomic_bool dies;  /* the worker dies when its device exists but is not ready */
-	atomic_bool fails; /* the start fails at the same point, and the front end removes the device */
-	atomic_bool holds; /* the front end does not leave, as with requests in flight */
+	atomic_bool fails; /* the start fails before the device is ready, and the front end removes the device */
+	atomic_bool holds; /* the front end cannot leave the device, as if requests were in flight */
 	atomic_bool stops; /* after an adoption, the worker cannot write to the device's folder */
 	atomic_uint starts, adopts, leaves;
 	atomic_int cleared; /* number of the device that clear() removed */

@@ -27,7 +27,7 @@ struct flip {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-	uint64_t left; /* operations up to and including the one to flip; 0 for none */
+	uint64_t left; /* a bit of the `left`-th operation from now flips; 0 for none */
 	uint64_t per_million;
 	struct random_state random;
 	struct flip flips[FLIPS_MAX];

@@ -39,8 +39,8 @@ void proxy_die(struct proxy *proxy, bool dead);
  */
 void proxy_kill(struct proxy *proxy, unsigned resets);
 /*
- * Drops (@mute) or carries the donor's bytes, so that no connection can be set up while mute. The store's bytes still
- * arrive, also the end of its connections. Dropped bytes are not sent later.
+ * Drops (@mute) or carries the donor's bytes. While they are dropped, no connection can be set up. But the donor
+ * still gets the store's bytes and the ends of its connections. Dropped bytes are not sent later.
  */
 void proxy_mute(struct proxy *proxy, bool mute);
 

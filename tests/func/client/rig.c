@@ -82,7 +82,7 @@ int rig_try(struct rig *rig)
 	return status;
 }
 
-/* Prints the end and the log of each donor. */
+/* Stops each donor, and prints its exit status and its log. */
 static void donors_tell(struct rig *rig)
 {
 	for (unsigned i = 0; i < rig->donor_count; i++) {

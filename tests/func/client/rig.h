@@ -18,8 +18,8 @@
 struct rig {
 	struct donor_process donors[RIG_DONORS_MAX];
 	unsigned donor_count;
-	char uris[RIG_DONORS_MAX][64]; /* as the store uses them */
-	/* May be changed between rig_donors and rig_open. Encrypts if FARPAGE_TEST_ENCRYPT is set in the environment. */
+	char uris[RIG_DONORS_MAX][64]; /* addresses to which the store connects */
+	/* Tests may change it between rig_donors and rig_open. It encrypts if FARPAGE_TEST_ENCRYPT is set. */
 	struct far_config config;
 	int state_fd; /* set by rig_state() */
 	char state_path[32];
@@ -86,7 +86,7 @@ int rig_put_run(struct rig *rig, uint64_t page, uint32_t count, uint64_t version
 bool rig_has(struct rig *rig, uint64_t page, uint64_t version);
 /* Writes pages one by one. Returns the number of pages that were not written. */
 unsigned rig_put_each(struct rig *rig, uint64_t first, uint64_t count, uint64_t version);
-/* Returns for how many of the pages rig_has() is false with this version. */
+/* Returns the number of pages for which rig_has() is false with this version. */
 unsigned rig_wrong(struct rig *rig, uint64_t first, uint64_t count, uint64_t version);
 
 #endif

@@ -1,4 +1,4 @@
-/* Stores that are left to another process: it goes on with all pages, or logs why it cannot. */
+/* Stores that are left and adopted. The next process has all pages, or logs why it cannot adopt the store. */
 #include "common/clock.h"
 #include "tests/func/client/rig.h"
 #include "tests/func/client/traffic.h"
@@ -49,7 +49,7 @@ static void left_store_is_adopted_with_all_pages(void)
 	stats = rig_stats(&rig);
 	ok(stats.pages_live == TRAFFIC_PAGES && !stats.lost_pages && !stats.checksum_errors,
 	   "an adopted store counts all pages live and none lost");
-	/* Without a size the store keeps its own. */
+	/* An adoption that gives no size keeps the store's size. */
 	rig_shut(&rig, true);
 	rig.config.pages = 0;
 	rig_open(&rig);
@@ -174,7 +174,7 @@ static void adoption_without_a_donor_loses_only_its_pages(bool again)
 	rig_close(&rig);
 }
 
-/* No page is given up because all donors are out of reach for a while. */
+/* While all donors are out of reach, the adoption fails, and the pages are not given up. */
 static void store_without_reachable_donors_is_not_adopted(void)
 {
 	struct rig rig;

@@ -149,7 +149,8 @@ static void killed_donor_is_lost_within_a_second(void)
 	told = log_wait("is gone", 1, &told_at);
 	ok(told && told_at - killed_at < 1000 * MS, "killed: the donor is lost after %llu ms",
 	   (unsigned long long)((told_at - killed_at) / MS));
-	/* A second line is allowed if the kernel takes long to close the sockets and resets are reported. */
+	/* While the kernel closes the killed donor's sockets, it resets connections. If this takes longer than
+	   TELL_MS, a second line may say that the donor does not answer. */
 	ok(log_count("\n") == 1 || told_at - killed_at > TELL_MS * MS, "killed: one line reports the loss");
 	log_show();
 	stats = stats_of_lost(&rig);
@@ -168,7 +169,7 @@ static void restarted_donor_is_lost(void)
 	open_two(&rig);
 	traffic_begin(&traffic, &rig, 4);
 	log_begin();
-	/* Stops the donor first, so that the store waits for it, as for a machine that starts up. */
+	/* The donor is stopped before it is killed. So the store waits for it, as for a machine that starts up. */
 	kill(rig.donors[0].pid, SIGSTOP);
 	ok(log_wait(SILENT, 1, &ignored), "restarted: the silent donor is reported");
 	donor_kill(&rig.donors[0]);
@@ -238,7 +239,7 @@ static int client_missing_main(struct rig *rig)
 {
 	uint64_t ignored;
 
-	log_setup("farpage", LOG_LEVEL_INFO); /* for the line that is logged at once */
+	log_setup("farpage", LOG_LEVEL_INFO); /* the line SILENT has level info at first */
 	rig_open(rig);
 	traffic_begin(&traffic, rig, 6);
 	log_begin();
@@ -251,7 +252,7 @@ static int client_missing_main(struct rig *rig)
 	return traffic.failed || traffic.wrong || traffic_check(&traffic);
 }
 
-/* The machine of both is paused: for longer than the client waits, but the client's own clock stands still. */
+/* Their machine is paused for longer than the client waits. But the client's own clock stands still meanwhile. */
 static void client_stopped_with_its_donor_keeps_its_pages(void)
 {
 	struct rig rig;

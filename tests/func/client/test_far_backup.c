@@ -105,7 +105,7 @@ static void donor_killed_amid_requests_loses_no_page(void)
 	rig_close(&rig);
 }
 
-/* All donors are killed and the store goes on, with pages that were far and new ones. */
+/* All donors are killed. The store goes on with its old pages, and takes new ones. */
 static void store_goes_on_without_donors(unsigned donors, unsigned replicas)
 {
 	struct store_stats stats;

@@ -97,7 +97,7 @@ static void dead_wire_is_noticed_within_a_second(bool busy)
 	struct rig rig;
 	bool told;
 
-	log_setup("farpage", LOG_LEVEL_INFO); /* for the line that is logged at once */
+	log_setup("farpage", LOG_LEVEL_INFO); /* the line about a silent donor has level info at first */
 	open_wired(&rig, proxies, 2, 1, 0);
 	traffic_begin(&traffic, &rig, 9);
 	log_begin();
@@ -134,7 +134,7 @@ static void dead_wire_is_noticed_within_a_second(bool busy)
 	log_setup("farpage", LOG_LEVEL_WARNING);
 }
 
-/* The donor notices that the store hangs up, and waits as long as the store tries to come back. */
+/* The donor notices that the store hangs up, and keeps its slabs as long as the store tries to come back. */
 static void mute_donor_keeps_its_slabs_and_answers_again(bool busy)
 {
 	const char *name = busy ? "busy" : "idle";
@@ -152,7 +152,7 @@ static void mute_donor_keeps_its_slabs_and_answers_again(bool busy)
 	for (unsigned i = 0; busy && i < 2; i++) {
 		struct store_io io = {.op = STORE_READ,
 				      .count = 1,
-				      .page = i * RIG_SLAB_PAGES, /* one of the donors has it */
+				      .page = i * RIG_SLAB_PAGES, /* the first page of slab i */
 				      .data = rig.bytes + i * STORE_PAGE,
 				      .buffer = rig.buffer};
 
@@ -174,7 +174,7 @@ static void mute_donor_keeps_its_slabs_and_answers_again(bool busy)
 	close_wired(&rig, proxies, 2);
 }
 
-/* The store does not report each reset of a dying process. One line comes once connections are refused. */
+/* The store logs no line for the first resets of a dying donor, and one line once its connections are refused. */
 static void killed_donors_resets_are_reported_in_one_line(void)
 {
 	uint64_t killed_at, told_at = 0;

@@ -32,7 +32,7 @@ static void read_all(struct rig *rig, uint64_t version, unsigned *ret_right, uns
 
 /*
  * Keeps DEPTH requests going while @signal hits donor @victim. Returns true if each request is answered exactly once
- * within the timeout. Writes repeat the present contents, so versions stay.
+ * within the timeout. Writes repeat the pages' contents, so every page keeps version 1.
  */
 static bool storm(struct rig *rig, unsigned victim, int signal, unsigned *ret_errors)
 {
@@ -45,7 +45,7 @@ static bool storm(struct rig *rig, unsigned victim, int signal, unsigned *ret_er
 	while (done < 4096) {
 		struct store_done dones[DEPTH];
 
-		/* A request that waits for the victim uses its page and its buffer until it is answered. */
+		/* Until a request is answered, no later request may use its page or its buffer. */
 		while (oldest < submitted && answered[oldest])
 			oldest++;
 		for (; submitted < 4096 && submitted - done < DEPTH && submitted - oldest < 1024; submitted++) {

@@ -1,6 +1,6 @@
 /*
- * A drained donor's pages are moved however slow the rebuild rate is. All writes meanwhile arrive, too. After the drain
- * the rebuild keeps to its rate again.
+ * A drained donor's pages are moved soon, however low the rebuild rate is. No write is lost meanwhile. After the
+ * drain the rebuild keeps to its rate again.
  */
 #include "client/donor/operate.h"
 #include "client/far_store.h"
@@ -26,7 +26,7 @@ static bool read_all(void)
 	return !rig_wrong(&rig, 0, PAGES, version);
 }
 
-/* Returns false if the donor does not accept the drain. */
+/* Sends the donor a DRAIN. Returns false if the donor refuses it. */
 static bool order(struct operate *operate, enum wire_drain what, unsigned *ret_slabs)
 {
 	struct wire_message question = {.type = WIRE_DRAIN}, answer;

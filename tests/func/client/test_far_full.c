@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#define SLABS 4u /* of both donors together */
+#define SLABS 4u /* slabs that both donors have together */
 
 static void slabs_are_spread_over_both_donors(struct rig *rig)
 {

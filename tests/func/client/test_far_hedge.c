@@ -1,9 +1,9 @@
 /*
- * Two replicas, one on a donor that is slow to answer reads. Reads go to the other donor. A read that is overdue is
- * sent to the other donor, too, and the late answer changes no memory.
+ * Two replicas, one on a donor that is slow to answer reads. Most reads go to the other donor. If a read of the
+ * slow donor is overdue, it is sent to the other donor, too, and the late answer changes no memory.
  *
- * Hooks lie between client and fabric. A read of the slow donor is carried out at once, but into other memory. When it
- * is due its pages are copied to their target and its end is reported, as a slow RDMA device would do.
+ * Hooks lie between client and fabric. A read of the slow donor is carried out at once, but into other memory. When
+ * the read is due, its pages are copied to their target and its end is reported, as with a slow RDMA device.
  */
 #include "client/io/far_queue.h"
 #include "common/clock.h"
@@ -40,14 +40,14 @@ struct aside {
 
 static _Thread_local bool hooked; /* set in the thread whose reads are hooked */
 static struct {
-	unsigned slow, wrong; /* donors, or NOBODY */
+	unsigned slow, wrong; /* the slow donor; the donor whose reads get a wrong bit; or NOBODY */
 	uint64_t late_ns;     /* UINT64_MAX to hold reads back until let_go() */
 	bool go;
 	unsigned reads[RIG_DONORS_MAX], last;
 	uint8_t *bytes;
 	struct store_buffer *buffer;
 	struct aside asides[ASIDE];
-	void *locals[1024]; /* targets of the reads of `wrong`, by cookie */
+	void *locals[1024]; /* buffers of the reads from the donor `wrong`, by cookie */
 } hook = {.slow = NOBODY, .wrong = NOBODY};
 
 static unsigned donor_of(const struct fabric_conn *conn)
@@ -96,7 +96,7 @@ int __wrap_fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, un
 	return __real_fabric_post(conn, mine, count);
 }
 
-/* Returns false if the event is not reported yet. */
+/* Returns false for the answer of the slow donor, which is reported only when it is due. */
 static bool event_pass(struct fabric_event *event)
 {
 	struct aside *aside;
@@ -114,7 +114,7 @@ static bool event_pass(struct fabric_event *event)
 	aside->answered = event->status == 0;
 	if (aside->answered)
 		return false;
-	aside->used = false; /* the connection has ended */
+	aside->used = false; /* the read failed, because its connection has ended */
 	event->cookie = aside->cookie;
 	return true;
 }
@@ -230,7 +230,7 @@ static void open_rig(struct rig *rig)
 
 	rig_donors(rig, 2, "16M");
 	rig->config.replicas = 2;
-	/* Only a hedge ends a wait, because no deadline of the fabric comes in time. */
+	/* These timeouts are longer than the test waits. So only a hedge ends a wait for the slow donor. */
 	rig->config.fabric.io_ms = 100000;
 	rig->config.timeout_ms = 200000;
 	rig_open(rig);
@@ -362,8 +362,8 @@ static void wrong_hedge_is_not_believed(struct rig *rig)
 
 	hook.slow = usual_donor(rig);
 	/*
-	 * A read that went to the other donor at first is found wrong and then sent to the slow one. Such a read is
-	 * held back as well.
+	 * Repeats until a read goes to the slow donor first. A read that goes to the other donor first is found
+	 * wrong there. It is then sent to the slow donor, and is held back as well.
 	 */
 	for (unsigned i = 0; i < 1000 && !got; i++) {
 		hook.wrong = NOBODY;

@@ -76,8 +76,8 @@ static void page_mend(struct rig *rig, uint64_t page)
 	journal->mended++;
 }
 
-/* A page whose last write was complete must have its contents. Other pages have old or new contents, or do not
-   match. */
+/* A page whose last write was complete must have the contents of that write. Any other page has old or new
+   contents, or fails its checksum. */
 static void pages_check(struct rig *rig)
 {
 	for (uint64_t page = 0; page < PAGES; page++) {

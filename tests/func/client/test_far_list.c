@@ -1,4 +1,4 @@
-/* A store with a donors file that is left and adopted: the file names other donors by then, or is bad. */
+/* A store with a donors file is left and adopted. In between, the file has changed to other donors, or is bad. */
 #include "common/clock.h"
 #include "tests/func/client/rig.h"
 #include "tests/func/client/traffic.h"

@@ -168,7 +168,7 @@ static void other_service_is_refused(void)
 	impostor_end(&impostor);
 }
 
-/* A donor of another version, which rejects as wire.h says. */
+/* A donor of another version. It answers a hello with a reject, as wire.h demands. */
 static void *rejecter_main(void *argument)
 {
 	struct fabric_listener *listener;

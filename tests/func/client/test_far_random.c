@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #define THREADS 2u
-#define PAGES 4096u /* of each thread: eight slabs, with the border in the middle of one */
+#define PAGES 4096u /* pages of each thread */
 #define DEPTH 24u
 #define RUN 24u
 #define REQUESTS 20000u
@@ -23,7 +23,7 @@ struct worker {
 	bool busy[PAGES];
 	struct {
 		struct store_io io;
-		uint32_t versions[RUN]; /* of a write: the new versions */
+		uint32_t versions[RUN]; /* new versions of the pages of a write */
 		bool active;
 	} slots[DEPTH];
 	unsigned active;

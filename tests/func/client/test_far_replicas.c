@@ -14,8 +14,8 @@
 #define BEGUN "lack a replica"
 #define DONE "rebuild: done"
 /*
- * A donor that stops is noticed within 0.8 s. Requests that wait for it should go on within 0.2 s more. The test prints
- * that time, and checks only that requests do not wait for the timeout, because the machine may be busy.
+ * A donor that stops is noticed within 0.8 s. Requests that wait for it should go on within 0.2 s more. Because the
+ * machine may be busy, the test only prints the longest wait, and checks that it is shorter than the timeout.
  */
 #define TIMEOUT_MS 10000u
 #define STALL_MS 6000u
@@ -70,7 +70,7 @@ static void run_with(struct rig *rig, unsigned donor, int signal, unsigned ms)
 	traffic_run(&traffic, ms);
 	pthread_join(thread, NULL);
 	if (signal == SIGKILL)
-		donor_kill(&rig->donors[donor]); /* also waits for the donor's end */
+		donor_kill(&rig->donors[donor]); /* and waits for the donor's end */
 }
 
 /* Sends requests until no slab lacks a replica and the end of the rebuild was logged @nth times. */
@@ -305,7 +305,7 @@ static void rebuild_survives_a_second_loss_and_keeps_its_rate(void)
 
 /* --- Corruption ------------------------------------------------------------------------------------------------- */
 
-/* The store chooses the first donor at random. The test repeats until it is the one with the wrong bit. */
+/* The store reads from a donor chosen at random. The test repeats until that is the donor with the wrong bit. */
 static void wrong_replica_is_repaired(void)
 {
 	struct store_stats stats = {0};

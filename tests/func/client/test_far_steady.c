@@ -149,7 +149,7 @@ int main(void)
 	/* The first run brings in the code: slabs are leased and released. */
 	good = chunks_use(&rig, 0, 4) && leased_wait(&rig, 2 * RIG_SLAB);
 	dl_iterate_phdr(segments_populate, NULL);
-	/* The stack of the counting may begin on a new page, too. */
+	/* The first count may itself take a page fault, if its stack begins on a new page. */
 	faults_now(RUSAGE_SELF);
 	counted = allocations;
 	kept = (long)rig_state_bytes(&rig);

@@ -89,7 +89,7 @@ static void a_bad_reload_changes_nothing(struct client *client)
 	   "refused reloads leave the settings and the session as they were");
 }
 
-/* A donor that gets its first key lets any client with a key claim leases made before, as no client had a key then. */
+/* Leases from before a donor's first key belong to no key's name. So a client with any key may claim them. */
 static void a_lease_survives_the_donors_first_key(void)
 {
 	struct wire_message grant, claimed;
@@ -116,7 +116,7 @@ static void a_lease_survives_the_donors_first_key(void)
 	donor_end(&donor);
 }
 
-/* The slab stays until the next start. A quota of less than one slab would be no limit at all. */
+/* The slab size changes only at the next start. Until then, a quota below the old size would be no limit at all. */
 static void a_quota_below_the_slab_in_use_is_refused(void)
 {
 	config_write("slab = 4M\ndonate = 8M\nquota = 4M\n");

@@ -160,7 +160,7 @@ static void a_crowd_does_not_keep_a_client_out(void)
 	client_init(&client, donor.uri, NULL, "client");
 	ok(there == HELLOS && client_come(&client) == 0,
 	   "a client opens a session although many connections have proved nothing");
-	/* A connection may wait for 5 s. If the others took longer to come, too few wait at a time. */
+	/* A connection may wait for 5 s. If all connects took longer, too few waited at the same time. */
 	if (clock_now() - begun > HANDSHAKE_NS && !strstr(donor.log, "too many are waiting"))
 		tap_skip("the log says that too many connections are waiting", "they took more than 5 s to connect");
 	else

@@ -151,7 +151,7 @@ static void check_taken(unsigned *ret_kept, unsigned *ret_wrong)
 	}
 }
 
-/* Returns true if the key of a taken slab dies. It may be valid for a moment after the notice. */
+/* Returns true if the key of a taken slab becomes invalid. It may stay valid for a moment after the notice. */
 static bool dies(const struct wire_message *grant)
 {
 	return wait_until(client_get(&client, grant, 4096) < 0);

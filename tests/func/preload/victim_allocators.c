@@ -1,5 +1,5 @@
 /*
- * A program whose library (other_malloc.c) has a malloc of its own and comes behind farpage's.
+ * A program whose library (other_malloc.c) has a malloc of its own. The linker finds farpage's malloc first.
  */
 #include "tests/func/preload/victim.h"
 

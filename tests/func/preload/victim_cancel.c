@@ -15,7 +15,7 @@
 static char *memory;
 static size_t size;
 static _Atomic bool stop;
-static uint64_t rounds; /* of press() */
+static uint64_t rounds; /* how often press() has filled the memory */
 static volatile bool returned;
 
 static void pageout(void)

@@ -63,7 +63,7 @@ int main(void)
 	char *memory = map_memory(size);
 	for (uintptr_t i = 0; i < READERS; i++)
 		pthread_create(&readers[i], NULL, read_on, (void *)(i + 1));
-	/* The second round brings in the pages that the first one drove out, however fast the readers are. */
+	/* Two rounds at least, because the second round brings in the pages that the first round drove out. */
 	for (unsigned round = 0; round < 2 || reads < 400; round++)
 		fill(memory, size, reads);
 	stop = true;

@@ -39,7 +39,7 @@ static pid_t fork_earlier_child(void)
 	return child;
 }
 
-/* Forks @forks children. Counts those that saw memory which is not zero. */
+/* Forks @forks children. Counts the children that saw other contents than zeroes. */
 static unsigned count_wrong_children(unsigned forks)
 {
 	unsigned count = 0;

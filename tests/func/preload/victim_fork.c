@@ -76,7 +76,7 @@ static void child_sees_memory_of_the_fork(void)
 	memory = map_memory(size);
 }
 
-/* The parent discards memory as soon as fork() has returned. A snapshot of more memory takes longer. */
+/* The parent discards memory as soon as fork() has returned. Its size makes the snapshot slow. */
 static void child_has_memory_discarded_just_after_the_fork(void)
 {
 	const size_t spread =

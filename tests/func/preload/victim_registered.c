@@ -1,6 +1,6 @@
 /*
  * Buffers registered with io_uring. The kernel holds the frames of these buffers and reads into them, so these pages
- * must not leave. One buffer has more of its own mapping behind it, the other a mapping of another protection.
+ * must not leave. Behind one buffer its own mapping continues. Behind the other is a mapping with other protection.
  */
 #include "victim.h"
 #include <fcntl.h>

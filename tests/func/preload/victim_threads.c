@@ -41,7 +41,7 @@ static void slot_make(struct slot *slot, uint64_t random)
 
 static void slot_change(struct slot *slot, uint64_t random)
 {
-	/* Grows in proportion to `size`: a child must not need more than its share, however long it runs. */
+	/* A slot grows at most in proportion to `size`, so that a child never needs more than its share. */
 	size_t most = size / THREADS / SLOTS * 4 / PAGE;
 	size_t longer = slot->length + (random % (most < 64 ? most : 64) + 1) * PAGE;
 	if (!slot->mapped)

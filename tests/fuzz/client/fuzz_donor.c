@@ -3,8 +3,8 @@
  * It reports once that the donor is lost, and then sends nothing more.
  *
  * Input: a list of steps. A step is a byte for its kind, a byte for its length, and its bytes. The input cannot guess
- * the messages of a donor that knows the key. So its challenge and its welcome are steps of their own, and another step
- * seals bytes with the session key.
+ * the messages of a donor that knows the key. So the donor's challenge and its welcome are steps of their own, and
+ * another step seals bytes with the session key.
  */
 #include "client/donor/donor.h"
 

@@ -121,7 +121,7 @@ static void actions_take(void)
 			job[action.request].chunk = action.chunk;
 			job[action.request].epoch = action.epoch;
 			break;
-		default: /* world_next() returns no others */
+		default: /* world_next() returns no other kinds */
 			break;
 		}
 	}

@@ -1,6 +1,6 @@
 /*
- * Fuzzes the validator of state files. It refuses a good file with some bytes changed, or a store can use the file
- * without harm.
+ * Fuzzes the validator of state files with a good file in which some bytes have changed. The validator refuses the
+ * file, or a store can use the file without harm.
  *
  * Input: a byte whose lowest bit makes the checksum of the header fit, then changes of four bytes: three bytes of
  * offset and the new byte.
@@ -20,7 +20,7 @@
 #include <xxhash.h>
 
 static const char *const uris[TABLES_DONORS] = {"tcp://a:1", "tcp://b:1", "tcp://c:1"};
-/* The file gives the size. */
+/* The size comes from the state file. */
 static const struct far_config config = {.donors = uris, .donor_count = TABLES_DONORS, .replicas = 2};
 static const uint8_t id[WIRE_ID_SIZE];
 static const uint64_t contents[STORE_PAGE / sizeof(uint64_t)] = {1};

@@ -1,5 +1,5 @@
 /*
- * Fuzzes the tcp fabric with any bytes from the peer of a connection. The first byte chooses their receiver:
+ * Fuzzes the tcp fabric with any bytes from the peer of a connection. The first byte chooses what receives them:
  *     0  a listener: the bytes are a greeting and more
  *     1  an established connection: the bytes are frames
  *     2  the same, but frames that name rkey 1 get the right rkey, and their address is an offset in the memory

@@ -112,7 +112,7 @@ __attribute__((unused)) static struct traces count_traces(const char *folder)
 	return traces;
 }
 
-/* Returns true if the traces equal @before within 2 s. A joined thread stays visible for a moment. */
+/* Returns true once the traces equal @before, within 2 s. A joined thread stays visible for a moment. */
 __attribute__((unused)) static bool traces_vanish(struct traces before, const char *folder)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};

@@ -1,7 +1,7 @@
 /*
  * racing_atomics: a delay or a yield, at random, before each atomic operation. A test includes this header before a
- * source that uses C11 atomics. The test then meets races whose window is a few instructions within seconds. If the
- * test sets racing_hook, the hook is called before each atomic operation instead.
+ * source that uses C11 atomics. So a race that lasts only a few instructions happens within seconds. If the test
+ * sets racing_hook, the hook is called before each atomic operation instead.
  */
 #ifndef RACING_ATOMICS_H
 #define RACING_ATOMICS_H

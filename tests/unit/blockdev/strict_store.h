@@ -2,7 +2,7 @@
  * strict_store: a wrapper of another store that counts each breach of the caller's duties in store.h:
  *  - A page is read, written or discarded while it is being written.
  *  - A page is written or discarded while it is being read.
- *  - The memory is outside the buffer.
+ *  - The memory of a request is outside its buffer, or not aligned to 8 bytes.
  *  - A run is empty, too long, or outside the store.
  *
  * The store also takes few requests at a time, and often none.

@@ -213,7 +213,7 @@ static void other_requests_proceed_while_a_tebibyte_is_discarded(void)
 				      buffer_key) != 0;
 	disk_submit(queue, &all);
 	for (bool finished = false; !finished; polls++) {
-		/* Another request is always in progress. Each is done with the poll after its submission. */
+		/* One more request is always in progress. The first poll, or the next one, must complete it. */
 		one = (struct disk_request){.op = polls % 2 ? DISK_READ : DISK_DISCARD,
 					    .offset = (uint64_t)polls * STORE_PAGE,
 					    .length = STORE_PAGE,

@@ -72,7 +72,7 @@ int __wrap_eventfd_write(int fd, eventfd_t value)
 	return __real_eventfd_write(fd, value);
 }
 
-/* The memory store gives pages back to the kernel. Writing them again would cause page faults, so this zeroes them. */
+/* The memory store gives pages back to the kernel. Writes would then cause page faults, so this only zeroes. */
 int __wrap_madvise(void *memory, size_t length, int advice)
 {
 	if (advice != MADV_DONTNEED)
@@ -134,7 +134,7 @@ int main(void)
 	store_open_memory(PAGES, &store);
 	store_register(store, memory, BYTES, &key);
 	disk_open(store, BYTES, &disk);
-	/* A first queue takes the costs that occur once: the faults of the code and of the memory store's pages. */
+	/* A first queue causes the page faults that occur only once: of the code and of the store's pages. */
 	disk_queue_open(disk, DEPTH, &warm);
 	disk_over_do(warm, DISK_WRITE, 0, BYTES, memory, key);
 	for (unsigned i = 0; i < 20; i++)

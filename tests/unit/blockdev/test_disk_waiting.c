@@ -1,4 +1,4 @@
-/* disk: which requests wait for which, when they wake up, and which are sent together. */
+/* disk: which requests wait for others, when they wake up, and which are sent together. */
 #include "tests/lib/tap.h"
 #include "tests/unit/blockdev/disk_over.h"
 
@@ -195,7 +195,8 @@ static void one_poll_sends_all_submitted_requests(void)
 	all_queues_close_without_a_breach();
 }
 
-/* More requests at once than the queue has pages for their ends, and more than the store takes. */
+/* Many requests begin and end within pages. The queue has memory for only some of these pages, and the store takes
+   only some of the requests. */
 static void more_edges_than_edge_pages_are_written(void)
 {
 	struct disk_request requests[BATCH], *done[BATCH];

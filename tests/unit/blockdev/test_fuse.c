@@ -124,7 +124,7 @@ static void *write_and_check(void *argument)
 	return NULL;
 }
 
-/* Runs the threads on @path, each in its own part, and checks their results. @what names the subject of the text. */
+/* Runs the threads on @path, each in its own part, and checks their results. The checks' texts begin with @what. */
 static void check_contents(const char *path, uint32_t unit, const char *what)
 {
 	struct writer writers[WRITERS];

@@ -18,8 +18,8 @@
 
 /* --- Machines without FUSE ----------------------------------------------------------------------------------- */
 
-/* Probes in a child with its own /dev, which contains only @device (NULL for none). Without @root the child runs as
-   the user "nobody". Returns true if the probe returns @expected with @advice in its line. */
+/* Probes FUSE in a child with its own /dev, which contains only @device (NULL for none). Without @root the child
+   runs as the user "nobody". Returns true if the probe returns @expected with @advice in its line. */
 static bool is_told(int expected, const char *device, bool root, const char *advice)
 {
 	char why[256] = "";
@@ -171,7 +171,7 @@ static void a_start_without_descriptors_leaves_no_trace(void)
 	fuse_device_open(&device, BYTES, NULL);
 	traces = count_traces(device.folder);
 	getrlimit(RLIMIT_NOFILE, &before);
-	/* traces.fds includes the descriptor of the counted folder. The first limit is below the real number. */
+	/* Begins with fewer descriptors than are open. traces.fds also counts the descriptor of its own listing. */
 	from = traces.fds - 3;
 	for (unsigned room = 0; room < 64 && status < 0; room++) {
 		limit = (struct rlimit){.rlim_cur = from + room, .rlim_max = before.rlim_max};
@@ -275,7 +275,7 @@ int main(void)
 	/* These two fork, so they run before there are threads. */
 	the_probe_says_what_is_missing();
 	a_dead_daemons_device_is_cleared_away();
-	/* A sanitizer starts a thread of its own with the first thread, and that thread stays. */
+	/* With the first thread, a sanitizer starts a thread of its own, which must not count as a trace. */
 	pthread_create(&first, NULL, do_nothing, NULL);
 	pthread_join(first, NULL);
 	a_start_without_descriptors_leaves_no_trace();

@@ -39,7 +39,7 @@ static void runs_exclude_each_other(struct page_locks *locks)
 	page_locks_unlock(locks, 12, 2, true);
 	page_locks_unlock(locks, 15, 1, true);
 	ok(page_locks_are_free(locks), "all pages are free after each run is unlocked");
-	/* Runs that cross an end of the table, over the first TiBs of a disk. */
+	/* Runs around each multiple of the table's length, in the first TiBs of a disk. */
 	for (uint64_t end = PAGE_LOCKS; end < UINT64_C(1) << 30; end += 7ul * PAGE_LOCKS) {
 		for (uint64_t page = end - 2; page > end - STORE_RUN_MAX - 2; page -= 125) {
 			good &= page_locks_try(locks, 0, page, STORE_RUN_MAX, true);
@@ -163,7 +163,7 @@ static void interrupt(void)
 }
 
 /* Queue 0 wants pages 5 and 6. Meanwhile queue 2 takes one of them, and queue 1 wants the other. Returns true if
-   queue 1 is woken in case it has to wait, and no word stays locked. */
+   queue 1 got its page or was woken, and no word stays locked. */
 static bool scene_is_right(enum kind kind)
 {
 	bool has, good;

@@ -7,8 +7,8 @@
 
 #define RECORD "min_free_kbytes found 1000 set 33000\nwatermark_scale_factor found 10 set 10\n"
 
-/* Starts a worker's relief while min_free_kbytes has @value. Its first look sees an answer. Returns the value after
-   that look. */
+/* Starts a worker's relief while min_free_kbytes has @value. At the first look, one request of the device has
+   been answered. Returns the value after that look. */
 static unsigned begun(const char *path, const char *value, unsigned *ret_step)
 {
 	struct relief relief;

@@ -17,7 +17,8 @@
 
 #define FRESH_BYTES ((size_t)4 << 20)
 
-/* Returns the number of a line such as "VmLck:  1234 kB" of /proc/self/status, or -1 without such a line. */
+/* Returns the value of the field @name of /proc/self/status, such as 1234 for "VmLck:  1234 kB". Returns -1 if
+   there is no such field. */
 static long status_of(const char *name)
 {
 	FILE *file = fopen("/proc/self/status", "r");

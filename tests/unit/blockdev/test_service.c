@@ -21,8 +21,8 @@ struct fake {
 	struct service service;
 	atomic_bool busy;
 	atomic_uint detaches, leaves;
-	atomic_bool slow;       /* leaving takes until this is false */
-	atomic_bool interrupts; /* a signal interrupts the asker while it waits for the status */
+	atomic_bool slow;       /* fake_leave() returns only once this is false */
+	atomic_bool interrupts; /* signals interrupt the thread `asker` while it waits for the status */
 	pthread_t thread, asker;
 	enum service_end end;
 	int log[2], keeper[2];
@@ -202,7 +202,7 @@ static void a_service_answers_until_it_detaches_or_leaves(void)
 	ok(fake.end == SERVICE_DETACHED && fake.detaches == 1, "SIGTERM ends the service as detached");
 }
 
-/* A caller that tells the service to leave and does not wait for the answer. */
+/* A caller tells the service to leave, but hangs up before the answer. So nobody takes over the device. */
 static void a_leave_needs_a_caller_that_waits(void)
 {
 	static char reply[CONTROL_REPLY_MAX];

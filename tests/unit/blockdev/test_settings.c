@@ -19,7 +19,7 @@ static int settings_of(const char *text)
 	char *argv[ARGUMENTS_MAX + 1] = {words}, *rest = words;
 	int argc = 0;
 
-	while (settings.donors.count) /* donors of the last call; a program keeps them until it ends */
+	while (settings.donors.count) /* removes the donors of the last call; a program keeps its donors */
 		free((void *)(uintptr_t)settings.donors.items[--settings.donors.count]);
 	snprintf(words, sizeof words, "farpage-blockdev %s", text);
 	while (argc < ARGUMENTS_MAX && (argv[argc] = strsep(&rest, " ")))

@@ -1,6 +1,6 @@
 /*
- * The ublk front end on a machine without ublk. Each operation is refused in one line with the next step, and leaves
- * nothing. tests/vm/test_ublk.sh tests the front end on a machine with ublk.
+ * The ublk front end on a machine without ublk. Each operation fails, logs one line that says what to do next, and
+ * leaves nothing behind. tests/vm/test_ublk.sh tests the front end on a machine with ublk.
  */
 #include "blockdev/frontend.h"
 #include "blockdev/ublk/ublk_control.h"

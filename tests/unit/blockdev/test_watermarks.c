@@ -48,7 +48,7 @@ static struct watermarks_record planned(uint64_t now, uint64_t needed, const str
 	return watermarks_plan(&at, &wanted, others, count);
 }
 
-/* Returns the value that remains when the device of @own goes, or UINT64_MAX if the value is not touched. */
+/* Returns the value that is restored when the device of @own goes, or UINT64_MAX if the value stays as it is. */
 static uint64_t undone(const struct watermarks_record *own, uint64_t now, const struct watermarks_record *others,
 		       unsigned count)
 {
@@ -183,7 +183,7 @@ static void devices_raise_and_restore_the_files(void)
 	set("watermark_scale_factor", 77);
 	watermarks_restore(&second);
 	ok(now_is(1000, 77), "the second device restores one value and leaves the one that somebody changed");
-	/* A kernel without one of the values. */
+	/* As on a kernel that lacks one of the values. */
 	unlink(folder_path("watermark_scale_factor"));
 	ok(watermarks_raise(&first, &first_needs) == -ENOENT && watermarks_record_read("first", &record) == -ENOENT,
 	   "a kernel that lacks one value gets -ENOENT, and no record is written");

@@ -1,4 +1,4 @@
-/* doctor_says: a check of the verdict of a check on an invented host. */
+/* doctor_says: tests a verdict of farpage doctor on an invented host. */
 #ifndef TESTS_UNIT_CLI_DOCTOR_SAYS_H
 #define TESTS_UNIT_CLI_DOCTOR_SAYS_H
 
@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Checks the verdict of check @id. @found and @mend must occur in its texts. If @mend is "", the verdict must have no
-   remedy. @name is the text of the check. */
+/* Lets the doctor's check @id judge @host. The verdict must have @status and contain @found and @mend. If @mend is
+   "", it must have no remedy. @name is the text of ok(). */
 __attribute__((unused)) static void says(const char *id, const struct host *host, enum verdict_status status,
 					 const char *found, const char *mend, const char *name)
 {

@@ -174,7 +174,7 @@ static void reserves_are_judged_by_what_is_needed(void)
 {
 	struct host host = good_host();
 
-	host.memory.total = UINT64_C(473100) << 10; /* needs 35519 and 347 */
+	host.memory.total = UINT64_C(473100) << 10; /* needs min_free_kbytes 35519, scale factor 347 */
 	host.daemon.reserves = (struct watermarks){{2727, 10}};
 
 	says("swap.reserves", &host, PASS,

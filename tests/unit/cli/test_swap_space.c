@@ -26,7 +26,7 @@ int __wrap_swaps_find(const char *path, struct swap_area *ret_area);
 
 static struct {
 	int spawn;          /* the error that posix_spawnp() returns, or 0 */
-	const char *mkswap; /* the program that runs in its place */
+	const char *mkswap; /* the program that runs in place of mkswap(8) */
 	int on, off;        /* errno of swapon(2) and swapoff(2), or 0 */
 	int signal;         /* the signal that comes during swapon(2), or 0 */
 	unsigned detached;  /* devices removed */

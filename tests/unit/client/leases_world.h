@@ -1,5 +1,5 @@
 /*
- * leases_world: a planner with its tables, for tests that play the donors, queues and clock themselves.
+ * leases_world: the client's leases with their tables, for tests that play the donors, queues and clock themselves.
  *
  * Threads: none.
  */
@@ -21,7 +21,7 @@ struct world {
 };
 extern struct world world;
 
-/* Opens @chunks chunks, all NONE. No donor is heard yet. */
+/* Opens @chunks chunks, all NONE. No donor has answered yet. */
 void world_open(uint64_t chunks, unsigned donors, unsigned replicas, uint64_t seed);
 void world_close(void);
 /* Returns the next action that is not a wake-up and not a report, or false if there is none. */
@@ -30,7 +30,7 @@ bool world_next(struct leases_action *ret_action);
 bool world_next_is(enum leases_action_kind kind, struct leases_action *ret_action);
 /* Returns true if there is no next action. */
 bool world_is_quiet(void);
-/* Returns the donor that is asked for a slab at @now, and the action; or -1. */
+/* Returns the donor that is asked for a slab at @now, or -1. *@ret_ask is the action that asks it. */
 int world_ask(uint64_t now, struct leases_action *ret_ask);
 /* Lets the donor of @ask grant a slab. Returns false if the donor was not asked. */
 bool world_grant(const struct leases_action *ask, uint64_t slab, uint64_t now);

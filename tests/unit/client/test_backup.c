@@ -1,7 +1,7 @@
 /*
- * backup: which copies go to the disk, in which order, and which are read back. The disk of the test is slow, full, or
- * completes in any order. There must never be two writes of a page at once, a write that is answered before the disk
- * has it, or memory without bound.
+ * backup: which copies go to the disk, in which order, and which are read back. The disk of the test is slow, full,
+ * or completes in any order. The backup never writes a page twice at once. It answers a write only when the disk
+ * has it, and its memory is bounded.
  */
 #include "client/backup/backup.h"
 #include "client/io/far_backup.h"
@@ -24,7 +24,7 @@ struct op {
 	uint64_t cookie, page;
 	struct iovec pieces[DISK_PIECES];
 	unsigned count;
-	void *into; /* set for a read */
+	void *into; /* the buffer of a read; NULL for a write */
 	uint32_t pages;
 	bool active;
 };
@@ -35,7 +35,7 @@ static struct backup_disk {
 	unsigned active, active_most, writes, reads, overlaps;
 	bool held;        /* no operation completes */
 	bool held_writes; /* only reads complete */
-	int error;        /* of writes, or 0 */
+	int error;        /* errno of all writes, or 0 if they succeed */
 	bool open;
 } disk;
 
@@ -156,7 +156,7 @@ static uint64_t now = 1000 * MS;
 static _Alignas(64) uint8_t data[64 * STORE_PAGE];
 static int log_fd;
 
-/* @bytes limits the copies on their way. */
+/* @bytes limits the memory for copies that are not on the disk yet. */
 static void world_open_within(uint64_t bytes)
 {
 	memset(&far, 0, sizeof far);
@@ -202,7 +202,7 @@ static unsigned told(const char *text)
 	return count;
 }
 
-/* Writes and commits the page, and hands a copy to the backup. Returns false if that finds no room. */
+/* Writes and commits the page, and hands a copy to the backup. Returns false if the backup has no room. */
 static bool put(uint64_t page, uint64_t word)
 {
 	page_fill(data, word);
@@ -212,7 +212,7 @@ static bool put(uint64_t page, uint64_t word)
 	return !backup_ring_is_missed(&backup->ring, page);
 }
 
-/* Steps, also past the pauses, until the backup only waits. */
+/* Lets the backup work for 100 ms, longer than its pauses, until it has no work left. */
 static void steps(void)
 {
 	for (unsigned i = 0; i < 100; i++) {
@@ -351,7 +351,7 @@ static void copies_without_room_are_missed_and_made_later(uint64_t bytes, unsign
 	world_close();
 }
 
-/* Puts in a page that was missed, as the rebuild thread has read it back. */
+/* Hands the backup a missed page, as the rebuild thread does after it has read the page from a donor. */
 static void put_late(uint64_t page, uint64_t word)
 {
 	backup_ring_miss(&backup->ring, page);
@@ -417,7 +417,7 @@ static void disk_error_makes_pages_missed_until_it_passes(void)
 	world_close();
 }
 
-/* A write that no donor has room for. */
+/* The data of a write that no donor has room for. */
 static uint8_t own[BACKUP_IO_PAGES * STORE_PAGE];
 
 static void write_begin(uint64_t page, uint32_t count, uint64_t word)
@@ -493,7 +493,7 @@ static void store_write_is_split_when_room_is_short(void)
 	world_close();
 }
 
-/* A backup that is left has all writes on disk. A backup closed for good is not needed. */
+/* The next process needs a complete backup. Nobody needs a backup that is closed for good. */
 static void only_a_backup_that_is_left_writes_everything(void)
 {
 	for (unsigned leave = 0; leave < 2; leave++) {

@@ -1,5 +1,6 @@
 /*
- * claims: every slab of the returning donor and no other is claimed, within a window. Impossible answers are refused.
+ * claims: only the slabs of the returning donor are claimed, each once, and a few at a time. Impossible answers are
+ * refused.
  */
 #include "client/donor/claims.h"
 #include "tests/lib/tap.h"

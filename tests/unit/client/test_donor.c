@@ -348,7 +348,7 @@ static void recalls_are_passed_on_unasked(void)
 	for (unsigned i = 0; i < sizeof types / sizeof *types; i++) {
 		make_ready(&donor, 0);
 		message = (struct wire_message){.type = types[i]};
-		message.revoke.slab = 99; /* at the same place in each */
+		message.revoke.slab = 99; /* all three kinds have the slab at the same place */
 		if (types[i] == WIRE_REVOKE)
 			message.revoke.capacity = capacity;
 		else if (types[i] == WIRE_REVOKED)

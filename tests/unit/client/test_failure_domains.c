@@ -78,7 +78,7 @@ static void lack_is_told_with_two_donors_that_share_a_domain(void)
 /* --- Room ------------------------------------------------------------------------------------------------------- */
 
 #define ROOM_DONORS 4u
-#define ROOM_SLABS 4u /* a donor has fewer than this */
+#define ROOM_SLABS 4u /* each donor has fewer slabs than this */
 
 /*
  * Tries all ways to begin chunks one after the other. Returns the most chunks that can begin. @known caches results by
@@ -238,7 +238,7 @@ static void denied_donors_are_replaced_within_their_domain(void)
 	world_close();
 }
 
-/* Only donors that come back under another name can end the lack. */
+/* The chunk gets its second replica only when a donor comes back in another domain. */
 static void one_domain_holds_one_replica(void)
 {
 	static const char *const names[] = {"r1", "r1", "r1"};
@@ -295,7 +295,7 @@ static void idle_chunk_in_one_domain_is_not_reused(void)
 	world_close();
 }
 
-/* --- Chunks that lack ------------------------------------------------------------------------------------------- */
+/* --- Chunks that lack a replica ------------------------------------------------------------------------------- */
 
 static void lost_replica_is_rebuilt_apart(void)
 {
@@ -324,7 +324,7 @@ static void lost_replica_is_rebuilt_apart(void)
 	world_close();
 }
 
-/* While a slab is asked for, the other replica's donor goes away and returns in the asked donor's domain. */
+/* Before a donor grants the slab, the other replica's donor goes away and returns in the same domain. */
 static void granted_slab_beside_a_replica_is_released(void)
 {
 	static const char *const names[] = {"r1", "r2", "r3"};
@@ -349,7 +349,7 @@ static void granted_slab_beside_a_replica_is_released(void)
 	world_close();
 }
 
-/* In an adopted store the domain of a donor that is not there yet is unknown. */
+/* After an adoption, the domain of a donor that has not answered yet is unknown. */
 static void unheard_donor_blocks_placement(void)
 {
 	static const char *const names[] = {"", "", "", ""};
@@ -381,8 +381,7 @@ static void unheard_donor_blocks_placement(void)
 	world_close();
 }
 
-/* --- Slabs that their donors want back ------------------------------------------------------------------------------
- */
+/* --- Recalled slabs ------------------------------------------------------------------------------------------- */
 
 static void recalled_slab_makes_room_in_its_domain(void)
 {
@@ -442,7 +441,7 @@ static void join_beside_a_kept_slab_is_drained(void)
 	world_close();
 }
 
-/* A donor that an adopted store has not heard may be anybody's mate. Once it is lost it is nobody's mate. */
+/* After an adoption, a donor that has not answered yet may be any donor's mate. A lost donor is nobody's mate. */
 static void chunk_in_one_rack_waits_for_an_unheard_donor(void)
 {
 	static const char *const names[] = {"r1", "r2", "", ""};

@@ -1,6 +1,5 @@
 /*
- * integrity: which contents a page matches, which pages are zero or lost, and memory that is used only where pages are
- * written.
+ * integrity: which contents a page matches, which pages are zero or lost, and that only written pages use memory.
  */
 #include "client/page/integrity.h"
 #include "client/store.h"

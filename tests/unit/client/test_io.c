@@ -1,8 +1,8 @@
 /*
- * io: the states of requests and pieces, and the donor that an overdue read is sent to as well.
+ * io: the states of requests and pieces, and the second donor that an overdue read is sent to.
  *
- * A real queue runs over the fabric of this test. Three donors have the only chunk. Each donor takes one operation at a
- * time, and answers it when the test says so.
+ * A real queue runs over the fabric of this test. The store's only chunk has a replica on each of three donors.
+ * Each donor takes one operation at a time, and answers it when the test says so.
  */
 #include "client/io/far_link.h"
 #include "client/io/far_piece.h"
@@ -221,7 +221,7 @@ static bool all_are_free(void)
 	return requests_in(REQUEST_FREE) == FAR_QUEUE_DEPTH && pieces_in(PIECE_FREE) == FAR_QUEUE_DEPTH;
 }
 
-/* Hedging begins with the first read that is overdue. */
+/* A read counts as overdue after @ns. Otherwise the queue would first have to learn this time from many reads. */
 static void hedge_after(uint64_t ns)
 {
 	((struct far_queue *)queue)->hedge.limit = ns;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define CHUNKS 40u
-#define ADDRESS(slab) ((uint64_t)(slab) << 12) /* as world_grant() says it */
+#define ADDRESS(slab) ((uint64_t)(slab) << 12) /* the address that world_grant() gives a slab */
 
 static void granted_slab_is_released_after_its_idle_time(void)
 {

@@ -174,8 +174,8 @@ static void recall_is_forgotten_when_its_donor_returns(void)
 }
 
 /*
- * A replacement is filled while the slab's donor is claimed from. Then the recall is withdrawn, and one replica is
- * surplus.
+ * A slab is recalled, and its donor goes away and returns. While the client claims its slabs there, a replacement
+ * is filled. Then the recall is withdrawn, and one replica is surplus.
  */
 static void surplus_replica_is_released_once_all_donors_are_back(unsigned replicas, bool mates)
 {
@@ -257,7 +257,7 @@ static void chunk_moves_apart_donors_of_one_domain(void)
 	world_close();
 }
 
-/* A recalled slab still counts where a chunk lacks a replica. */
+/* Until its deadline, a recalled slab stays a replica of its chunk if no donor is left for another one. */
 static void recalled_slab_stays_while_a_replica_is_lacking(void)
 {
 	struct leases_action action;
@@ -481,7 +481,7 @@ static void chunk_lost_while_leaving_keeps_its_pages_on_the_backup(void)
 	}
 }
 
-/* The donor was away and is being claimed from when the chunk is drained. */
+/* The donor was away, and the client is claiming its slabs there when the chunk is drained. */
 static void left_chunk_keeps_its_slab_during_claims(void)
 {
 	struct leases_action leave, action;
@@ -510,7 +510,7 @@ static void left_chunk_keeps_its_slab_during_claims(void)
 	world_close();
 }
 
-/* Another replica stays, or there is no backup. */
+/* The recalled chunk stays, because another replica stays or because there is no backup. */
 static void chunk_leaves_only_without_another_place(void)
 {
 	struct leases_action action;

@@ -100,7 +100,7 @@ static void flipped_bit_keeps_a_page_closed(struct seal *seal)
 	ok(opens(seal, &place, &record), "an unchanged sealed page and record still open after the bit flips");
 }
 
-/* libsodium computes the same on processors that it supports. */
+/* libsodium seals the page to the same bytes. It has AES-256-GCM only for some processors. */
 static void seal_agrees_with_libsodium(struct seal *seal)
 {
 	uint8_t nonce[crypto_aead_aes256gcm_NPUBBYTES] = {0}, bound[10], expected[STORE_PAGE], tag[16];
@@ -164,7 +164,7 @@ static void no_number_is_used_twice(void)
 			abort();
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	use_numbers(&numberings[THREADS]); /* a successor, which has only the counter */
+	use_numbers(&numberings[THREADS]); /* as the next process does, which inherits only the counter */
 	qsort(numbers_used, (THREADS + 1) * EACH, sizeof numbers_used[0], compare);
 	for (unsigned i = 1; i < (THREADS + 1) * EACH; i++)
 		twice += numbers_used[i] == numbers_used[i - 1];

@@ -148,7 +148,7 @@ static bool race_write(struct race *race, unsigned index, uint64_t page, uint64_
 
 	if (!chunk_view(&race->table, 0, &view))
 		return false;
-	turn(random); /* the control thread may do much meanwhile */
+	turn(random); /* here the control thread may change the slots */
 	atomic_store(&race->published[index], published_make(page, 1, view.version, true));
 	goes = chunk_is_unchanged(&race->table, 0, &view);
 	race->anew += !goes;

@@ -310,7 +310,7 @@ static void changed_header_is_refused(void)
 	file_fill();
 	length = file_length();
 	any.pages = 0;
-	/* Tries each byte except those of addresses, and some bytes of addresses. */
+	/* Tries each byte before the donors' URIs, and from there on every seventh byte. */
 	for (unsigned i = 0; i < offsetof(struct state_header, incarnations);
 	     i += i < offsetof(struct state_header, uris) ? 1 : 7) {
 		flip(i, (uint8_t)(1 << i % 8));

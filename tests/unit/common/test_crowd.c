@@ -95,7 +95,7 @@ static void flood_arrive(struct flood *flood, struct crowd_one one, bool is_clie
 		flood->client = place;
 }
 
-/* Returns how many times the client had to come until it kept its place for @answer us. */
+/* Returns how many times the client connected until it kept its place for @answer us, the time of its proof. */
 static unsigned flood_tries(struct crowd_one client, unsigned answer)
 {
 	static struct flood flood;

@@ -1,5 +1,6 @@
 /*
- * histogram: a quantile is that of the sorted values, within the width of a bucket. Another thread may read meanwhile.
+ * histogram: a quantile differs from the exact one by at most the width of a bucket. A thread may read while
+ * another records.
  */
 #include "common/histogram.h"
 #include "common/random.h"

@@ -5,7 +5,7 @@
 #define MS UINT64_C(1000000)
 #define BEGIN (1000 * MS)
 
-/* Sleeps for @asked of the clock and wakes after @slept. Returns what the clock shows then, since BEGIN. */
+/* Asks for a sleep of @asked and wakes after @slept. Returns the time of the patient clock since BEGIN. */
 static uint64_t sleep_once(struct patience *patience, uint64_t *clock, uint64_t asked, uint64_t slept)
 {
 	patience_sleep(patience, *clock, patience_at(patience, *clock) + asked);

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define PAIR_MEMORY (8u << 20)
-#define PAIR_EVENTS (1u << 17) /* memory that is touched only as events come */
+#define PAIR_EVENTS (1u << 17) /* untouched entries cost no memory */
 
 struct seen {
 	enum fabric_event_kind kind;
@@ -35,7 +35,7 @@ struct seen {
 struct side {
 	struct fabric *fabric;
 	struct fabric_domain *domain;
-	uint8_t *memory; /* PAIR_MEMORY bytes, of `region` */
+	uint8_t *memory; /* PAIR_MEMORY bytes, registered as `region` */
 	struct fabric_region *region;
 	struct fabric_conn *conn;
 	struct fabric_listener *listener;
@@ -94,7 +94,7 @@ __attribute__((unused)) static void side_note(struct side *side, const struct fa
 __attribute__((unused)) static void side_poll(struct side *side)
 {
 	unsigned max = side->max ? side->max : 64;
-	struct fabric_event *events = calloc(max, sizeof *events); /* of the exact size, for the sanitizers */
+	struct fabric_event *events = calloc(max, sizeof *events); /* exact size: sanitizers see a write beyond */
 	int count = fabric_poll(side->fabric, events, max);
 
 	for (int i = 0; i < count; i++)

@@ -125,7 +125,7 @@ static void a_disconnect_holds_for_a_fork_too(void)
 	pair_connect(&pair);
 	child = fork();
 	if (child == 0) {
-		/* Only this process still serves the donor's side, until it is killed. */
+		/* Until this child is killed, it alone serves the donor's side. */
 		for (;;)
 			side_poll(&pair.donor);
 	}

@@ -193,7 +193,7 @@ static void a_side_that_reads_late_gets_everything(void)
 	bool same = true;
 
 	config.depth = 256;
-	config.io_ms = 30000; /* a slow machine may take longer than usual until the client reads */
+	config.io_ms = 30000; /* on a slow machine it may take long until the client reads */
 	pair_open(&pair, &config);
 	pair_connect(&pair);
 	fill(pair.donor.memory, PAIR_MEMORY, 5);

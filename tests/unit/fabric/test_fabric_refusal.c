@@ -16,7 +16,7 @@ static void check(const char *name, struct pair *pair, struct fabric_op bad)
 	ok(fabric_post(pair->client.conn, ops, 3) == 3 &&
 	       pump_until(pair, side_ended(&pair->client) && side_ended(&pair->donor)),
 	   "%s ends the connection on both sides", name);
-	/* Not every RDMA device tells the side that refused. */
+	/* Some RDMA devices do not tell the donor that they refused. It then sees a reset connection. */
 	ok(side_ended(&pair->client) == -EACCES &&
 	       (side_ended(&pair->donor) == -EPROTO || (!pair_is_tcp() && side_ended(&pair->donor) == -ECONNRESET)),
 	   "%s is known to both sides as the reason", name);
@@ -39,7 +39,7 @@ static void check(const char *name, struct pair *pair, struct fabric_op bad)
 	   "%s does not harm a new connection", name);
 }
 
-/* A case may make these. They are closed at its end. */
+/* A test may make a region and a domain. They are closed at its end. */
 static struct fabric_region *spare;
 static struct fabric_domain *foreign;
 

@@ -131,7 +131,7 @@ static void bad_listeners_end_the_connect_with_a_reason(void)
 
 	pair.client.count = 0;
 	fabric_connect(pair.client.fabric, pair.client.domain, uri, NULL, 0, NULL, &pair.client.conn);
-	close(accept(listener, NULL, NULL)); /* the connection that timed out */
+	close(accept(listener, NULL, NULL)); /* the earlier connection, which timed out */
 	fd = accept(listener, NULL, NULL);
 	ok(write(fd, "HTTP/1.1 400 Bad Request\r\n", 26) == 26 && pump_until(&pair, side_ended(&pair.client)) &&
 	       side_ended(&pair.client) == -EPROTO,
@@ -483,7 +483,7 @@ static void answers_may_come_in_pieces(unsigned seed, unsigned max)
 	pair_close(&pair);
 }
 
-/* The donor answers a write that it has not read. */
+/* The donor answers writes before the client has sent them. */
 static void an_answer_to_an_unsent_write_ends_the_connection(void)
 {
 	struct tcp_frame frame;

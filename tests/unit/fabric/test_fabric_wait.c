@@ -111,7 +111,7 @@ static void a_thread_that_wakes_late_ends_no_connection(void)
 
 	config.io_ms = 100;
 	pair_open(&pair, &config);
-	if (!pair_is_tcp()) { /* a device that serves is never late */
+	if (!pair_is_tcp()) { /* an RDMA device answers without the donor's thread, so it is never late */
 		pair_close(&pair);
 		return;
 	}
@@ -181,7 +181,7 @@ static void *donor_run(void *argument)
 	return NULL;
 }
 
-/* Returns the CPU time of another thread. A thread that serves need not return from fabric_wait(). */
+/* Returns the CPU time of @thread, which stays in fabric_wait() and so cannot measure it itself. */
 static uint64_t other_cpu_ns(pthread_t thread)
 {
 	struct timespec used;
@@ -249,7 +249,7 @@ static void an_idle_fabric_uses_no_cpu(unsigned spin_us)
 	pair_close(&pair);
 }
 
-/* Registers and deregisters a region in another thread, while requests come for its place in the table. */
+/* A thread that registers and deregisters a region, while requests come for the region's place in the table. */
 static void *register_run(void *argument)
 {
 	struct donor_thread *donor = argument;

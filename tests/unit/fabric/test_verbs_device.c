@@ -13,7 +13,7 @@
 #define PAGES 64u
 
 static bool iwarp;
-static const char *device; /* of the address in FARPAGE_TEST_FABRIC */
+static const char *device; /* the device of the address in FARPAGE_TEST_FABRIC */
 static char host[48];
 
 /* Returns how many resources of @kind ("qp", "cq", "mr", "pd", "cm_id") the kernel has for this process. */
@@ -82,7 +82,7 @@ static void writes_post(struct pair *pair, enum fabric_op_kind kind)
 		abort();
 }
 
-/* Returns true if @memory does not change from here on, whatever the pair still does. */
+/* Returns true if @memory does not change for 200 ms, whatever the pair still does. */
 static bool stays(struct pair *pair, const uint8_t *memory)
 {
 	uint8_t *copy = malloc(PAIR_MEMORY);
@@ -216,7 +216,7 @@ static void unreachable_addresses_end_the_connect(void)
 	pair_open(&pair, &config);
 	pair_connect(&pair);
 	before = counts_now();
-	/* A neighbour that does not exist. Packets to it are lost. */
+	/* Makes the kernel send packets to a machine that does not exist, so that they are lost. */
 	if (system("ip neighbour replace 10.77.0.99 lladdr 02:00:00:00:00:99 dev far0 nud permanent") != 0)
 		abort();
 	events_forget(&pair);
@@ -339,7 +339,7 @@ static void the_limit_on_locked_memory_is_respected(void)
 	for (unsigned i = 0; i < made; i++)
 		fabric_deregister(regions[i]);
 	ok(counts_same(counts), "regions at the limit on locked memory leave no resource");
-	/* The connection's own buffers cannot be registered. */
+	/* With this limit a connection cannot register its own buffers. */
 	limit.rlim_cur = 65536;
 	setrlimit(RLIMIT_MEMLOCK, &limit);
 	events_forget(&pair);
@@ -366,13 +366,13 @@ static pid_t shell(const char *command)
 	return pid;
 }
 
-/* Returns true if the shell has ended. *status must be -1 before. */
+/* Returns true if the shell has ended. *@status must be -1 before the first call. */
 static bool shell_ended(pid_t pid, int *status)
 {
 	return *status != -1 || waitpid(pid, status, WNOHANG) == pid;
 }
 
-/* A fabric of the same process on the same device. Its thread sleeps, and it has only a channel there. */
+/* Another fabric of this process on the same device. Its thread sleeps, and it has no connection there any more. */
 struct idler {
 	struct pair pair;
 	pthread_t thread;
@@ -410,7 +410,7 @@ static void a_device_may_be_removed_and_added_again(void)
 	removal = shell(remove);
 	ok(pump_until(&pair, side_ended(&pair.client) && side_ended(&pair.donor)),
 	   "the removal of a device ends the connection on both sides");
-	/* One side may tell the other side of the end before the device does. */
+	/* A side may hear of the end from the other side before its device reports -ENODEV. */
 	ok((side_ended(&pair.client) == -ENODEV || side_ended(&pair.donor) == -ENODEV),
 	   "the removal of a device is told as -ENODEV to one side at least: %s, %s",
 	   strerror(-side_ended(&pair.client)), strerror(-side_ended(&pair.donor)));
@@ -453,7 +453,7 @@ int main(void)
 	if (pair_is_tcp())
 		return tap_skip_all("FARPAGE_TEST_FABRIC names no RDMA address");
 	sscanf(getenv("FARPAGE_TEST_FABRIC"), "%*s %47s", host);
-	/* Now, because rdma_cm and uverbs take no commands from a process that changed since opening them. */
+	/* First, because rdma_cm and uverbs refuse a process whose privileges changed since it opened them. */
 	lock_privilege_drop();
 	pair_open(&pair, NULL);
 	if (!pair_connect(&pair))

@@ -130,8 +130,8 @@ static void a_write_with_immediate_data_is_no_message(void)
 }
 
 /*
- * A peer sends more than the donor has buffers for, while the donor's program does not run. InfiniBand waits for the
- * program. iWARP cuts the stream.
+ * A peer sends more messages than the donor has buffers for, while the donor's program does not run. On InfiniBand
+ * the peer's device waits for free buffers. On iWARP the connection ends.
  */
 static void a_flood_of_messages_is_held_back(void)
 {
@@ -298,8 +298,8 @@ static void a_refused_operation_ends_the_connection(void)
 }
 
 /*
- * Many peers have vanished silently, for longer than a disconnect waits for last messages. So the thread that serves
- * others must not wait 100 ms for each of these peers.
+ * Many peers vanished silently 200 ms ago. A disconnect waits for last messages only until the peer has been silent
+ * for 100 ms. So these disconnects must not wait, because the thread serves other connections, too.
  */
 static void silent_peers_are_disconnected_at_once(void)
 {

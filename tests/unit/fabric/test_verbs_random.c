@@ -248,7 +248,7 @@ static void request(const struct fabric_event *event)
 
 	memcpy(&number, event->data, 1);
 	link = &links[number % LINKS];
-	/* The client may have given up a connection and begun another one. The newest request is the last to come. */
+	/* If the client gave up a connection and began another one, the newer request comes last. */
 	if (link->donor)
 		donor_drop(link);
 	link->donor = event->conn;

@@ -19,9 +19,9 @@ struct peer {
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
 	uint8_t *memory;
-	enum ibv_wc_status status; /* of the last completion */
+	enum ibv_wc_status status; /* status of the last completion */
 	unsigned sent, received;   /* successful completions */
-	bool unheard;              /* peer_connect(): the peer's own driver knows of no such listener (iWARP) */
+	bool unheard;              /* on iWARP, the peer's own driver refused peer_connect() */
 };
 
 /* Returns the address in FARPAGE_TEST_FABRIC, with @port. */
@@ -161,7 +161,7 @@ __attribute__((unused)) static bool peer_accept(struct peer *peer, struct pair *
 	return peer_equip(peer) && rdma_accept(peer->id, &param) == 0;
 }
 
-/* Takes completions. */
+/* Takes all completions, and counts the successful ones. */
 __attribute__((unused)) static void peer_poll(struct peer *peer)
 {
 	struct ibv_wc wc;

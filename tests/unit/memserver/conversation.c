@@ -1,6 +1,6 @@
 /*
  * conversation: see conversation.h. This file defines the functions of fabric.h, slab.h and clock.h in place of the
- * real ones. They check that the donor may call them so.
+ * real ones. They check that the donor keeps to the rules of these headers.
  */
 #include "tests/unit/memserver/conversation.h"
 
@@ -67,11 +67,11 @@ static struct world {
 	struct fabric_region *over[SLABS]; /* the region registered over a slab's memory */
 	struct slab_answer answers[SLABS];
 	unsigned answer_count;
-	bool fail_next; /* the next operation that can fail does */
+	bool fail_next; /* the next operation that can fail fails */
 	const char *wrong;
 	struct conversation_counts *counts;
 	bool pressed;    /* memory becomes short just before the next event is handled */
-	uint32_t target; /* slabs that may be lent then */
+	uint32_t target; /* slabs that may be lent while memory is short */
 } w;
 
 static void expect(bool good, const char *what)
@@ -307,7 +307,7 @@ void slab_clear(struct slab_worker *worker, uint32_t slab)
 void slab_abandon(struct slab_worker *worker, uint32_t slab)
 {
 	(void)worker;
-	/* An order for a slab with an even number counts as begun, so it is finished. */
+	/* The worker has begun all orders for even slabs, and finishes them. It drops orders for odd slabs. */
 	w.abandoned[slab] |= w.preparing[slab] && slab % 2;
 }
 
@@ -416,7 +416,7 @@ static struct fabric_conn *conn_pick(struct reader *reader)
 	return conn->state == CONN_ACCEPTED ? conn : NULL;
 }
 
-/* Makes a proof. Answers the challenge if that was the donor's last message. */
+/* Makes a proof. It is valid if the donor's last message was a challenge. */
 static void proof_make(struct fabric_conn *conn, struct wire_message *message)
 {
 	struct client *client = &w.clients[conn->client];
@@ -447,7 +447,7 @@ static enum wire_type civil(const struct fabric_conn *conn, uint8_t dice)
 	return conn->said && conn->last.type == WIRE_CHALLENGE ? WIRE_PROOF : types[dice % 16];
 }
 
-/* Returns the name of a slab that the client was granted, now or once. Without one, returns any number. */
+/* Returns the name of a slab that the client has or had. If it never had one, returns any number. */
 static uint64_t name_pick(const struct client *client, struct reader *reader)
 {
 	unsigned count = client->name_count < 8 ? client->name_count : 8;

@@ -16,8 +16,8 @@ struct conversation_counts {
 
 /*
  * Runs one history. The caller decides where the log goes. Returns NULL if every rule held, and otherwise what went
- * wrong. The rules: a granted slab belongs to the client that asked, domains keep clients apart, and no object is
- * used after its end or left over.
+ * wrong. The rules: a granted slab belongs to the client that asked. Domains keep clients apart. No object is used
+ * after its end, and none is left over.
  */
 const char *conversation_run(const uint8_t *bytes, size_t size, struct conversation_counts *counts);
 

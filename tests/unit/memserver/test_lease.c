@@ -97,7 +97,7 @@ static uint32_t clients(const struct lease_book *book)
 	return capacity.clients;
 }
 
-/* A slab is ready, but its client cannot reach it. */
+/* A slab is ready, but cannot be registered for its client. */
 static void a_slab_out_of_reach_is_cleared_and_denied(void)
 {
 	struct lease_action grant, action;
@@ -374,7 +374,7 @@ static void a_client_may_return_before_its_end_is_noticed(void)
 	lease_close(book);
 }
 
-/* A returning client never releases slabs that it does not know of. So the book clears slabs that it does not claim. */
+/* A returning client releases only slabs that it knows. So the book clears the slabs that nobody claims. */
 static void slabs_that_are_not_claimed_are_cleared(void)
 {
 	struct lease_book *book = book_open();
@@ -588,7 +588,7 @@ static void the_sessions_of_an_owner_share_its_quota(void)
 	lease_close(book);
 }
 
-/* Adopts a session of a client, as the last program left it. */
+/* Adopts a session that the last program had with @client. Its grace time ends in @left. */
 static uint32_t adopt(struct lease_book *book, uint64_t now, char client, uint64_t left)
 {
 	uint8_t id[WIRE_ID_SIZE];

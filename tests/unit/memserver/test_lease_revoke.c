@@ -241,7 +241,7 @@ static void slabs_are_recalled_in_the_order_of_their_cost(void)
 	names[4] = settle().last.slab;
 	lease_warm(book, a, names[1], 100);
 	lease_warm(book, a, names[3], 1);
-	lease_warm(book, b, names[2], 1000); /* not b's own slab */
+	lease_warm(book, b, names[2], 1000); /* the slab is a's, so b's report must not count */
 	lease_session_vanished(book, 0, b);
 	settle();
 	o = target(SECOND, 4);

@@ -11,7 +11,7 @@
 static const struct pressure_config config = {.slabs = 64, .slab_bytes = 64 * MIB, .reserve = 1024 * MIB};
 static struct pressure pressure;
 
-/* Takes a reading. @available is in slabs above the reserve. Returns the target. */
+/* Takes a reading. @available counts slabs beyond the reserve. Returns the target. */
 static uint32_t read_at(uint64_t now, int available, uint32_t in_use, uint32_t going, bool stalls)
 {
 	const struct pressure_reading reading = {

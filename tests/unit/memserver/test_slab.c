@@ -142,7 +142,7 @@ static void memory_may_be_locked(void)
 
 static sem_t began, may_go_on;
 static _Atomic bool held;
-static _Atomic unsigned hugetlb_flags; /* of the last request for hugetlb pages */
+static _Atomic unsigned hugetlb_flags; /* flags of the last request for hugetlb pages */
 
 /* Replaces memfd_create(). The worker gets its files from it. */
 int __real_memfd_create(const char *name, unsigned flags);
@@ -250,7 +250,7 @@ static void a_worker_with_fewer_slabs_discards_the_others(void)
 
 /* --- Abandoned orders ------------------------------------------------------------------------------------- */
 
-/* Stops the worker inside its work on slab 0, until sem_post(&may_go_on). The caller gives more orders before. */
+/* Stops the worker inside its work on slab 0 until sem_post(&may_go_on), so the caller can give more orders. */
 static void worker_hold(struct slab_worker *worker)
 {
 	held = true;
@@ -263,7 +263,7 @@ static void abandoned_orders_are_not_begun(void)
 	struct slab_worker *worker = worker_open((struct slab_config){0});
 	struct slab_answer answers[3];
 
-	slab_abandon(worker, 1); /* has no effect on the order, which comes later */
+	slab_abandon(worker, 1); /* slab 1 has no order yet, so this has no effect */
 	worker_hold(worker);
 	slab_prepare(worker, 1, domain);
 	slab_prepare(worker, 2, domain);

@@ -1,4 +1,4 @@
-/* core_over: a core over a memory store, without the pager's threads. A test plays their parts. */
+/* core_over: a core over a memory store, without the pager's threads. A test does the work of these threads. */
 #ifndef TESTS_CORE_OVER_H
 #define TESTS_CORE_OVER_H
 
@@ -20,7 +20,7 @@ struct core_over {
 	struct pager_counters counters;
 	struct children children;
 	struct follow follow;
-	struct store_queue *queue; /* the calling thread's */
+	struct store_queue *queue; /* the calling thread's queue */
 	void *landing;
 	int pagemap;
 };

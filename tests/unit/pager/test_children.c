@@ -16,7 +16,7 @@
 
 /* --- The snapshot ------------------------------------------------------------------------------------------------ */
 
-/* For each state of a page, whether a child forked now lacks the page. The mark of an earlier child changes nothing. */
+/* For each state of a page: if a child that is forked now lacks the page. Earlier marks do not matter. */
 static const struct {
 	enum page_state state;
 	bool far;
@@ -68,8 +68,8 @@ static void *fork_once(void *unused)
 	return NULL;
 }
 
-/* A page that is poisoned before the fork is read is not poisoned in the child. The child's reader would wait for
-   ever. */
+/* If farpage poisoned a page before it read the message of the fork, the poison would not reach the child. The
+   child's reader would wait for ever. */
 static void denial_waits_until_a_fork_is_read(void)
 {
 	if (!CAN_FORK) {
@@ -119,7 +119,7 @@ static struct {
 	pid_t child;
 } hooks;
 
-/* The sweep calls this for KEPT. The discard of HELD and PLAIN calls it for PLAIN, in its middle. */
+/* The sweep after the child's end calls this for KEPT. The discard of HELD and PLAIN calls it for PLAIN, midway. */
 static void discard_between(struct store *store, uint64_t page, uint64_t count)
 {
 	hooks.inner->discard(store, page, count);

@@ -27,7 +27,7 @@ static void end(void)
 	kick_close(&core.evictor_kick);
 }
 
-/* Returns true if @kick has been rung. Takes back the preparation to sleep. */
+/* Returns true if @kick has been rung. Ends the kick's preparation to sleep. */
 static bool is_rung(struct kick *kick)
 {
 	struct pollfd readable = {.fd = kick->fd, .events = POLLIN};

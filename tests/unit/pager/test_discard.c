@@ -15,7 +15,7 @@ static struct store_ops ops;
 static const struct store_ops *inner;
 static _Atomic unsigned unsafe;
 
-/* No other thread may write these pages or bring them in. */
+/* Counts pages that another thread could write or bring in during the discard. */
 static void watched_discard(struct store *store, uint64_t page, uint64_t count)
 {
 	for (uint64_t i = page; i < page + count; i++) {
@@ -122,7 +122,7 @@ static void start(struct range *range)
 		tap_bail("no thread");
 }
 
-/* Page 0 shows that the discard has begun. Page 1 is in another thread's hands until then. */
+/* Page 0 shows that the discard has begun. Until then another thread owns page 1. */
 static void a_discard_waits_for_pages_in_transit(void)
 {
 	static const struct {

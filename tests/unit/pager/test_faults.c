@@ -1,4 +1,4 @@
-/* faults and fetch: how the handler answers a fault by the state of its page. The test plays the other threads. */
+/* faults and fetch: how the handler answers a fault on a page in each state. The test plays the other threads. */
 #include "core_over.h"
 #include "pager/faults.h"
 #include "pager/fetch.h"

@@ -1,4 +1,4 @@
-/* follow: the processors on which the pager's threads run. They are those of the program, and no others. */
+/* follow: the pager's threads run only on processors on which the program runs. */
 #include "common/clock.h"
 #include "common/thread.h"
 #include "pager/follow.h"

@@ -1,5 +1,5 @@
-/* late: a handler without a read in flight still polls its store while the store's queue is not quiet: answers that no
-   request needs will still come. */
+/* late: after its last read, the handler still polls its store until the queue is quiet. Until then, answers that
+   no request needs may come. */
 #include "pager_over.h"
 #include "tests/lib/tap.h"
 #include <semaphore.h>
@@ -15,14 +15,14 @@
 enum late_state { QUIET, AWAITED, LATE, ARMED, NEWS };
 
 static struct {
-	const struct store_ops *ops; /* the store's own */
-	_Atomic int state;           /* of the handler's queue; an evictor does not read */
+	const struct store_ops *ops; /* the store's own operations */
+	_Atomic int state;           /* state of the handler's queue; only the handler reads */
 	_Atomic bool at_once;
 	sem_t armed, polled;
-	const struct store_queue *_Atomic queue; /* the handler's */
+	const struct store_queue *_Atomic queue; /* the handler's queue */
 } late;
 
-static _Thread_local unsigned reads; /* of the thread's queue */
+static _Thread_local unsigned reads; /* reads that this thread has submitted */
 
 static bool is_late(const struct store_queue *queue)
 {

@@ -304,7 +304,7 @@ static void children_see_memory_as_it_was(void)
 
 	child = fork();
 	if (child == 0) {
-		signal(SIGBUS, SIG_DFL);                      /* a sanitizer would catch it */
+		signal(SIGBUS, SIG_DFL);                      /* a sanitizer would catch the signal */
 		_exit(count_wrong(memory, PAGES, 3) ? 1 : 0); /* all pages, which is more than the child's share */
 	}
 	status = wait_for(child);

@@ -183,7 +183,7 @@ static void queues_grow_only_without_stale_entries(void)
 	   (unsigned)count);
 	end();
 
-	/* The rings are turned before they grow, so the oldest entry is in their midst. */
+	/* Half of the entries leave before the ring grows, so its oldest entry is then in the middle. */
 	for (unsigned proven = 0; proven < 2; proven++) {
 		begin(BUDGET);
 		push(0, BUDGET, proven);

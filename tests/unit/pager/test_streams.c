@@ -1,4 +1,4 @@
-/* streams: how far to read ahead of faults that come in order, and only of those. */
+/* streams: how far to read ahead if faults come in order. Other faults cause no read-ahead. */
 #include "common/random.h"
 #include "pager/streams.h"
 #include "tests/lib/tap.h"

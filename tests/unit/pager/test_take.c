@@ -98,7 +98,7 @@ static void take_every(uint64_t first, unsigned step, unsigned count)
 	take_pages(&take, taken, count);
 }
 
-/* Returns how many of the @count pages taken last have @result, and are as that result says. */
+/* Returns how many of the @count pages taken last have @result, and are absent or present as @result says. */
 static unsigned with_result(unsigned count, enum take_result result)
 {
 	unsigned found = 0;
@@ -110,7 +110,7 @@ static unsigned with_result(unsigned count, enum take_result result)
 	return found;
 }
 
-/* Places the pages taken last where they were. */
+/* Places the @count pages taken last at their old addresses. */
 static void put_back(unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -165,7 +165,7 @@ static void absent_pages_part_a_run(void)
 static const struct {
 	const char *name;
 	int protection;
-	bool moves; /* else the page leaves only by copy */
+	bool moves; /* false if the page leaves only by copy */
 } mappings[] = {{"a writable", PROT_READ | PROT_WRITE, true},
 		{"a read-only", PROT_READ, true},
 		{"an executable and writable", PROT_READ | PROT_WRITE | PROT_EXEC, true},

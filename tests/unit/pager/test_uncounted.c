@@ -1,6 +1,6 @@
 /*
- * uncounted: a kernel that moves pages without counting them. From 6.18 on, Linux reports EEXIST or a smaller number if
- * it had to try a page again (pager/take.c). Here ioctl(2) reports that for every other move.
+ * uncounted: a kernel that moves pages without counting them. From 6.18 on, if Linux has to try a page again, it
+ * reports EEXIST or too small a number (pager/take.c). Here ioctl(2) reports one of these for every other move.
  */
 #include "pager/uffd.h"
 #include "pager_over.h"

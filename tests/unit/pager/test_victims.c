@@ -1,4 +1,4 @@
-/* victims: the frames that pages leave through. A frame is used anew only when nobody needs its contents. */
+/* victims: the frames that pages leave through. A frame is reused only when nobody needs its contents. */
 #include "common/random.h"
 #include "page_states.h"
 #include "pager/victims.h"
@@ -136,7 +136,7 @@ static void a_frame_in_use_is_not_reused(void)
 	end();
 }
 
-/* A page may be returning from another frame. */
+/* A page may be copied back from a newer frame than the one that is emptied. */
 static void a_page_that_returns_elsewhere_holds_no_frame(void)
 {
 	uint32_t frames[FRAMES];
@@ -191,7 +191,7 @@ static void a_frame_keeps_its_contents_while_they_are_read(void)
 	while (returned < enough && !wrong) {
 		uint64_t page = random_below(&random, PAGES);
 		if (state_of(&pages, page) == PAGE_RESIDENT)
-			send_out(page); /* without a free frame another page is next */
+			send_out(page); /* may find no free frame; then the loop tries another page */
 		else
 			sched_yield();
 	}

@@ -1,5 +1,5 @@
-/* write_fails: writes that fail. One fails after its page has come back. A forked child still sees the contents that
-   were being written. Others fail because the donors are full, while this process pauses. */
+/* write_fails: one write fails after its page has come back. A forked child still sees the contents that were being
+   written. Other writes fail because the donors are full, while this process pauses. */
 #include "pager_over.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/wait.h"
@@ -15,7 +15,7 @@
 
 /* Takes one write of the store, keeps it, and fails it when the test says so. */
 static struct {
-	const struct store_ops *ops;         /* the store's own */
+	const struct store_ops *ops;         /* the store's own operations */
 	_Atomic(struct store_queue *) queue; /* the queue of the kept write */
 	_Atomic uint64_t cookie;
 	_Atomic bool takes, fails;

@@ -1,4 +1,4 @@
-/* userfaultfd: tells if a test can have one. */
+/* userfaultfd: tells if this process may open a userfaultfd. */
 #ifndef TESTS_USERFAULTFD_H
 #define TESTS_USERFAULTFD_H
 

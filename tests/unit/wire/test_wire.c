@@ -291,7 +291,7 @@ static void only_valid_failure_domains_are_accepted(void)
 {
 	static const struct {
 		const char *name;
-		bool good; /* it is a valid name; in a message, "" means no name */
+		bool good; /* the name is valid; "" in a message means no name */
 	} names[] = {
 	    {"rack1", true},   {"r", true},     {"DE.fra_2-rack.7", true}, {"0123456789012345678901234567890", true},
 	    {"", false},       {" ", false},    {"rack 1", false},         {"rack\"1", false},
@@ -411,7 +411,7 @@ static void a_hello_decodes_only_as_it_was_sent(unsigned role)
 		int error = wire_decode_hello(bytes, size, &came);
 		if (at == 4 || at == 5) /* version */
 			wrong += error != -EPROTONOSUPPORT;
-		else if (at < 8 || at >= padding_at) /* magic, reserved bytes, role: one flip gives no other role */
+		else if (at < 8 || at >= padding_at) /* magic, reserved bytes, role (two bits tell roles apart) */
 			wrong += error != -EPROTO;
 		else
 			wrong += error || wire_encode_hello(&came, again) != size || memcmp(bytes, again, size);
