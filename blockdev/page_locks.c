@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 _Static_assert((PAGE_LOCKS & (PAGE_LOCKS - 1)) == 0, "a power of two");
-/* If a run crosses a multiple of PAGE_LOCKS pages, its words jump by PAGE_LOCKS_SPREAD. The words after the jump
-   must not be the run's own first words. */
+/* The pages of a run have consecutive words. At a page number that is a multiple of PAGE_LOCKS, PAGE_LOCKS_SPREAD words
+   are skipped. The words behind this gap must not be the run's own first words. */
 _Static_assert(PAGE_LOCKS_SPREAD + 1 + STORE_RUN_MAX < PAGE_LOCKS && PAGE_LOCKS_SPREAD >= STORE_RUN_MAX,
 	       "a run's pages have words of their own");
 _Static_assert(PAGE_LOCKS_SPAN >= STORE_RUN_MAX, "a run is in one span or in two");

@@ -51,7 +51,7 @@
 
 struct page_locks_slot {
 	int fd;     /* -1 if never used */
-	bool armed; /* for the queue's thread: the bit was set, and the wake-up has not been read yet */
+	bool armed; /* the queue's bit in `waiting` was set, and page_locks_disarm() has not cleared it */
 };
 
 struct page_locks {

@@ -69,7 +69,8 @@ const char *bench_donor_label(const struct bench_results *results, unsigned dono
 struct bench_shares {
 	double fault, resolve, read, rest;
 };
-/* Computes the parts from the p50s, for reads at depth 1. Returns false if one of them was not measured. */
+/* Computes the parts of one donor's far fault from the p50s of its far faults, the floor, and its reads at depth 1.
+   Returns false if one of these was not measured. */
 bool bench_donor_shares(const struct bench_results *results, unsigned donor, struct bench_shares *ret_shares);
 
 #endif

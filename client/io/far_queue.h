@@ -68,8 +68,8 @@ void far_queue_count(const struct far_queue *queue, struct far_counters *counter
 
 /* Turns the queue into that of the rebuild thread. No request may be in flight. */
 void far_queue_direct(struct store_queue *queue);
-/* Submits a request for @donor alone, or for FAR_ON_BACKUP if it is a write. Its pages are in one chunk, and the
-   caller has raised this chunk's count in @epoch, so that the chunk keeps its slabs. An idle queue always has room.
+/* Submits a request for @donor alone, or for FAR_ON_BACKUP if it is a write. All its pages must be in
+   one chunk. The caller must have raised the chunk's count (chunks.h) in @epoch, so that its slabs are not released. An idle queue always has room.
    The request does not wait for the donor, but fails with -EIO if the donor cannot be reached. If the epoch has
    ended, or the donor has no slot of the chunk, a write fails with -ESTALE and a read with -EIO. A read needs a
    FULL slot. */

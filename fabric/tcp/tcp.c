@@ -10,8 +10,8 @@
  * If the check fails, the peer logs one line, answers with TCP_REFUSED, and ends the connection. Requests before the
  * refused one have been served. Requests behind it are dropped, as with a queue pair in the error state.
  *
- * Requests are served in order. But the data of a read is taken when its answer is sent. If the socket accepts no
- * output for a while, this may be after a later write to the same bytes, so the read sees this write.
+ * Requests are served in order. But the data of a read is taken when its answer is sent. If the socket's buffer is full
+ * meanwhile, a write that came after the read may be served first. The read then returns the bytes of that write.
  *
  * Waiting. A connection is `active` while it has operations in flight, and for TCP_IDLE_POLLS polls after its last
  * input. Each poll calls recv() on the active connections. Other connections wait until the poller reports input.

@@ -284,7 +284,7 @@ void verbs_end_lost(struct verbs_conn *conn, int status);
 void verbs_disconnect(struct fabric_conn *base);
 
 /* verbs_resources.c */
-/* Makes all resources of a connection. The CM must have found the device of its id. Returns 0. On error, logs a line
+/* Makes all resources of a connection. The CM must already have bound @conn to a device. Returns 0. On error, logs a line
    and returns -errno; verbs_shut() then frees the resources that were made. */
 int verbs_equip(struct verbs_conn *conn);
 /* Destroys the queue pair, the resources and the id, as far as they exist. */

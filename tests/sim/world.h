@@ -32,8 +32,8 @@ void world_close(void);
 
 /* Returns the time in ns since an arbitrary start. */
 uint64_t world_now(void);
-/* Enters the call @call(@what, @token) for the time @at. A call cannot be removed. But the callee may take a call
-   with an old @token for outdated. */
+/* Enters the call @call(@what, @token) for the time @at. A call cannot be removed. But the callee can
+   ignore a call whose @token is no longer the current one. */
 void world_at(uint64_t at, void (*call)(void *, uint64_t), void *what, uint64_t token);
 /*
  * Makes the next call of the calendar. Returns false if the history has failed, or if there is no call before @until,

@@ -1,6 +1,6 @@
 /*
- * Two threads with a queue each make many random reads, writes and discards at once, and compare them with a reference.
- * Every read returns the contents of the last writes.
+ * Two threads, each with its own queue and pages, keep up to 24 random reads and writes in flight, and discard pages.
+ * They compare what each read returns with a reference.
  */
 #include "common/random.h"
 #include "tests/func/client/rig.h"
