@@ -215,6 +215,8 @@ int main(void)
 	const char *program = getenv("FARPAGE_MEMSERVER");
 	struct client client;
 
+	if (!program)
+		tap_bail("FARPAGE_MEMSERVER is not set");
 	donor_start_fixed((const char *const[]){"--donate", "8M", "--slab", "1M", NULL});
 	client_arrive(&client, &donor, "keeps");
 	a_client_finds_its_pages_again(&client);
