@@ -158,8 +158,10 @@ static void request_take(struct donor *donor, const struct fabric_event *event)
 
 	if (handshake_hello(event->data, event->size, &hello, &reject))
 		connect_reject(donor, event->conn, reject);
-	else if (donor->book->leaving || donor->suspended)
+	else if (donor->book->leaving)
 		connect_reject(donor, event->conn, (struct wire_reject){.reason = WIRE_REASON_LEAVING});
+	else if (donor->suspended && hello.role == WIRE_SESSION) /* a client tries again after this reason */
+		connect_reject(donor, event->conn, (struct wire_reject){.reason = WIRE_REASON_FULL});
 	else if (hello.role == WIRE_SESSION)
 		request_session(donor, event->conn, &hello);
 	else

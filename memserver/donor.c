@@ -23,6 +23,9 @@ static const char *const line_names[] = {
 };
 static_assert(sizeof line_names / sizeof *line_names == DONOR_LINES, "every kind of line has its name");
 
+/* The next program may need some time until it listens. */
+#define SUSPENDED_GRACE_NS UINT64_C(10000000000)
+
 bool donor_may_tell(struct donor *donor, enum donor_line kind)
 {
 	return log_limit_take(&donor->lines[kind], clock_now());
@@ -475,6 +478,7 @@ void donor_suspend(struct donor *donor)
 	const struct wire_message message = {.type = WIRE_SUSPEND};
 
 	donor->suspended = true;
+	lease_sessions_wait(donor->book, SUSPENDED_GRACE_NS);
 	for (uint32_t i = 0; i < donor->config.limits.sessions; i++)
 		connection_send(donor, i, &message);
 	while (donor->handshakes)

@@ -33,7 +33,7 @@ static void client_write(FILE *file, const struct donor *donor, uint32_t session
 	fprintf(file, "client ");
 	for (unsigned i = 0; i < WIRE_ID_SIZE; i++)
 		fprintf(file, "%02x", s->id[i]);
-	fprintf(file, " %" PRIu64 " %s %s\n", time_left(s, now), *s->owner ? s->owner : "-",
+	fprintf(file, " %" PRIu64 " %s %s\n", time_left(s, now), *s->owner ? s->owner : ".",
 		donor->sessions[session].from);
 }
 
@@ -69,6 +69,26 @@ static void slabs_write(FILE *file, const struct donor *donor, const int32_t *cl
 	}
 }
 
+void handover_measure(const struct donor *donor, struct handover_extent *ret_extent)
+{
+	*ret_extent = (struct handover_extent){0};
+	for (uint32_t i = 0; i < donor->config.limits.sessions; i++)
+		ret_extent->clients += donor->book->sessions[i].slabs > 0;
+	for (uint32_t i = 0; i < donor->config.limits.slabs; i++)
+		if (is_held(&donor->book->slabs[i]))
+			ret_extent->slabs = i + 1;
+}
+
+static uint32_t highest_generation(const struct donor *donor)
+{
+	uint32_t highest = donor->book->generation;
+
+	for (uint32_t i = 0; i < donor->config.limits.slabs; i++)
+		if (donor->book->slabs[i].generation > highest)
+			highest = donor->book->slabs[i].generation;
+	return highest;
+}
+
 static int list_write(FILE *file, const struct donor *donor)
 {
 	const struct slab_files files = slab_files(donor->worker);
@@ -77,9 +97,10 @@ static int list_write(FILE *file, const struct donor *donor)
 	if (!clients)
 		return -ENOMEM;
 	fprintf(file,
-		"farpage-handover %u\nincarnation %" PRIx64 "\nslab-bytes %" PRIu64 "\nmemory %d %d\ndraining %d\n",
+		"farpage-handover %u\nincarnation %" PRIx64 "\nslab-bytes %" PRIu64
+		"\nmemory %d %d\ndraining %d\ngeneration %u\n",
 		VERSION, donor->incarnation, donor->config.limits.slab_bytes, files.plain, files.huge,
-		donor->book->draining);
+		donor->book->draining, highest_generation(donor));
 	clients_write(file, donor, clients);
 	slabs_write(file, donor, clients);
 	fprintf(file, "end\n");
@@ -138,7 +159,7 @@ static bool client_read(struct handover *handover, const char *line)
 	if (!client ||
 	    sscanf(line, "client %32[0-9a-f] %" SCNu64 " %31s %63[^\n]", id, &client->left_ns, owner, client->from) < 3)
 		return false;
-	if (strcmp(owner, "-") != 0)
+	if (strcmp(owner, ".") != 0) /* no name has a dot (keyring.h) */
 		memcpy(client->owner, owner, sizeof owner);
 	return strlen(id) == 2 * WIRE_ID_SIZE && id_parse(id, client->id);
 }
@@ -164,9 +185,11 @@ static bool header_read(struct handover *handover, FILE *file)
 	int draining;
 
 	if (fscanf(file, "farpage-handover %u\n", &version) != 1 || version != VERSION ||
-	    fscanf(file, "incarnation %" SCNx64 "\nslab-bytes %" SCNu64 "\nmemory %d %d\ndraining %d\n",
+	    fscanf(file,
+		   "incarnation %" SCNx64 "\nslab-bytes %" SCNu64 "\nmemory %d %d\ndraining %d\ngeneration %" SCNu32
+		   "\n",
 		   &handover->incarnation, &handover->slab_bytes, &handover->files.plain, &handover->files.huge,
-		   &draining) != 5)
+		   &draining, &handover->generation) != 6)
 		return false;
 	handover->draining = draining;
 	return true;
@@ -245,26 +268,34 @@ int handover_check(const struct handover *handover, const struct donor_config *c
 	return -EINVAL;
 }
 
-static int slabs_adopt(const struct handover *handover, struct donor *donor, const uint32_t *sessions)
+/* Adopts the memory of a leased slab for a session. Returns false if that failed, after one logged line. */
+static bool memory_adopt(const struct handover_slab *slab, struct donor *donor, uint32_t session)
+{
+	struct fabric_domain *domain = donor->sessions[session].domain;
+	int status = slab_adopt(donor->worker, slab->index, slab->huge, domain, &donor->regions[slab->index]);
+
+	if (status < 0) {
+		log_error("slab %u of client %s cannot be taken over: %s; its contents are lost", slab->index,
+			  donor->sessions[session].name, strerror(-status));
+		return false;
+	}
+	donor->domains[slab->index] = domain;
+	return true;
+}
+
+static void slabs_adopt(const struct handover *handover, struct donor *donor, const uint32_t *sessions)
 {
 	for (uint32_t i = 0; i < handover->slab_count; i++) {
 		const struct handover_slab *slab = &handover->slabs[i];
 		struct lease_slab lease = slab->lease;
-		int status;
 
 		if (slab->index >= donor->config.limits.slabs)
-			continue; /* handover_check() found that nobody leases it */
+			continue; /* free: handover_check() */
 		lease.session = slab->client == NOBODY ? LEASE_NO_SESSION : sessions[slab->client];
+		if (lease.session != LEASE_NO_SESSION && !memory_adopt(slab, donor, lease.session))
+			lease.session = LEASE_NO_SESSION;
 		lease_adopt_slab(donor->book, slab->index, &lease);
-		if (slab->client == NOBODY)
-			continue;
-		donor->domains[slab->index] = donor->sessions[lease.session].domain;
-		status = slab_adopt(donor->worker, slab->index, slab->huge, donor->domains[slab->index],
-				    &donor->regions[slab->index]);
-		if (status < 0)
-			return status;
 	}
-	return 0;
 }
 
 static int clients_adopt(const struct handover *handover, struct donor *donor, uint32_t *ret_sessions)
@@ -289,13 +320,13 @@ int handover_adopt(const struct handover *handover, struct donor *donor)
 	int status = sessions ? clients_adopt(handover, donor, sessions) : -ENOMEM;
 
 	if (status == 0)
-		status = slabs_adopt(handover, donor, sessions);
+		slabs_adopt(handover, donor, sessions);
 	free(sessions);
 	if (status < 0) {
 		log_error("cannot take over what clients lease: %s; the contents are lost", strerror(-status));
 		return status;
 	}
-	lease_adopted(donor->book);
+	lease_adopted(donor->book, handover->generation);
 	slab_discard_rest(donor->worker);
 	donor->incarnation = handover->incarnation;
 	if (handover->draining)

@@ -19,7 +19,8 @@
  *   slab-bytes BYTES
  *   memory FD FD                                    plain, and hugetlb or -1
  *   draining 0|1
- *   client ID LEFT_NS OWNER ADDRESS                 "-" if there is no owner; clients count from 0
+ *   generation N                                    the highest of all slabs that there ever were
+ *   client ID LEFT_NS OWNER ADDRESS                 "." if there is no owner; clients count from 0
  *   slab INDEX GENERATION ORDER WARMTH CLIENT HUGE  -1 for a free slab
  *   end
  *
@@ -49,15 +50,23 @@ struct handover_slab {
 	bool huge;
 };
 
+/* How much room the next program must have for the leases. */
+struct handover_extent {
+	uint32_t slabs; /* the highest index of a leased slab, plus 1; or 0 */
+	uint32_t clients;
+};
+
 struct handover {
 	uint64_t incarnation, slab_bytes;
 	struct slab_files files;
 	bool draining;
+	uint32_t generation; /* the highest generation of any slab so far */
 	struct handover_client *clients;
 	struct handover_slab *slabs;
 	uint32_t client_count, slab_count;
 };
 
+void handover_measure(const struct donor *donor, struct handover_extent *ret_extent);
 /*
  * Lists the leases of a running donor in a new file. The file names the descriptors of the donor's slab files, which the
  * caller keeps open for the reader. Returns the file's descriptor (close-on-exec), or -errno.
@@ -72,8 +81,9 @@ void handover_free(struct handover *handover);
 /* Returns 0 if a donor with these settings can adopt the leases, or -EINVAL after one logged line that says why not. */
 int handover_check(const struct handover *handover, const struct donor_config *config);
 /*
- * Gives the leases to a donor that has just been opened with the inherited files. Returns 0, or -errno after one
- * logged line. After a failure the donor is useless, and the pages are lost.
+ * Gives the leases to a donor that has just been opened with the inherited files. If a slab cannot be adopted, one line
+ * is logged, and only its contents are lost. Returns 0, or -errno after one logged line. The donor is then useless, and
+ * all pages are lost.
  */
 int handover_adopt(const struct handover *handover, struct donor *donor);
 

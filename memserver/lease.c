@@ -289,6 +289,13 @@ void lease_session_vanished(struct lease_book *book, uint64_t now, uint32_t sess
 	lease_deadline_at_most(book, now + s->grace_ns);
 }
 
+void lease_sessions_wait(struct lease_book *book, uint64_t ns)
+{
+	for (uint32_t i = 0; i < book->limits.sessions; i++)
+		if (book->sessions[i].state == LEASE_SESSION_ACTIVE && book->sessions[i].grace_ns < ns)
+			book->sessions[i].grace_ns = ns;
+}
+
 void lease_session_bye(struct lease_book *book, uint32_t session)
 {
 	lease_session_in(book, session, LEASE_SESSION_ACTIVE);

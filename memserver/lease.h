@@ -170,6 +170,7 @@ struct lease_book {
 	uint32_t revoking;            /* slabs in state "revoking" */
 	uint32_t untold;              /* slabs with a notice to send */
 	uint64_t grants;              /* number of grants so far */
+	uint32_t generation;          /* free slabs had at least this generation when the book took over */
 	uint32_t *sorted;             /* scratch space to sort slabs for a recall */
 	uint64_t deadline;            /* lease_expire() has no work before this time; UINT64_MAX for none */
 	struct lease_action *actions; /* a ring with room for all actions that one event can cause */
@@ -214,6 +215,8 @@ void lease_session_wish_closed(struct lease_book *book, uint32_t session, uint64
 void lease_session_closed(struct lease_book *book, uint64_t now, uint32_t session);
 /* Reports that the session connection ended in any other way. */
 void lease_session_vanished(struct lease_book *book, uint64_t now, uint32_t session);
+/* Makes the leases of all active sessions wait for at least @ns if their client vanishes. */
+void lease_sessions_wait(struct lease_book *book, uint64_t ns);
 /* BYE: ends the session and all its leases now. */
 void lease_session_bye(struct lease_book *book, uint32_t session);
 /* Reports a message from the client. */
@@ -294,8 +297,9 @@ uint32_t lease_adopt_session(struct lease_book *book, uint64_t now, const uint8_
  * leases the slab. If it is LEASE_NO_SESSION, the slab is free. @slab is smaller than the book's number of slabs.
  */
 void lease_adopt_slab(struct lease_book *book, uint32_t slab, const struct lease_slab *before);
-/* Ends the takeover. The book can then lend the slabs that nobody leases. */
-void lease_adopted(struct lease_book *book);
+/* Ends the takeover. The book can then lend the slabs that nobody leases. @generation is the highest generation of all
+   slabs that the donor ever had, also of those that this book lacks. */
+void lease_adopted(struct lease_book *book, uint32_t generation);
 
 /* --- Queries --------------------------------------------------------------------------------------------- */
 

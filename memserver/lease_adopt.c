@@ -39,10 +39,18 @@ void lease_adopt_slab(struct lease_book *book, uint32_t slab, const struct lease
 		book->grants = before->order + 1;
 }
 
-void lease_adopted(struct lease_book *book)
+/*
+ * This book may have fewer or more slabs than the one before. If a slab disappeared in one upgrade and appeared again in
+ * another, its names must still be new. So all free slabs continue from the highest generation.
+ */
+void lease_adopted(struct lease_book *book, uint32_t generation)
 {
+	book->generation = generation;
 	book->free_count = 0;
-	for (uint32_t i = book->limits.slabs; i-- > 0;)
-		if (book->slabs[i].state == LEASE_SLAB_FREE)
-			book->free_slabs[book->free_count++] = i;
+	for (uint32_t i = book->limits.slabs; i-- > 0;) {
+		if (book->slabs[i].state != LEASE_SLAB_FREE)
+			continue;
+		book->slabs[i].generation = generation;
+		book->free_slabs[book->free_count++] = i;
+	}
 }

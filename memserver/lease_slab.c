@@ -167,8 +167,10 @@ static unsigned name_reason(const struct lease_book *book, uint64_t name)
 	const uint32_t slab = (uint32_t)name, generation = (uint32_t)(name >> 32);
 	const struct lease_slab *s;
 
-	if (slab >= book->limits.slabs || !generation)
+	if (slab >= LEASE_SLABS_MAX || !generation)
 		return WIRE_REASON_MALFORMED;
+	if (slab >= book->limits.slabs) /* the donor had more slabs before its upgrade */
+		return WIRE_REASON_TAKEN;
 	s = &book->slabs[slab];
 	if (generation == s->generation)
 		return s->state == LEASE_SLAB_FREE || s->state == LEASE_SLAB_CLEARING ? WIRE_REASON_TAKEN

@@ -22,10 +22,11 @@ static int run(struct settings *settings, const struct handover *handover, int a
 
 	if (status < 0)
 		return status == -ECANCELED ? EXIT_SUCCESS : status == -EINVAL ? USAGE : EXIT_FAILURE;
+	/* Not USAGE: a service manager must start the donor again, even though the pages are lost. */
 	if (handover && handover_check(handover, &settings->server.donor) < 0)
-		return USAGE;
+		return EXIT_FAILURE;
 	if (upgrade_is_trial())
-		return EXIT_SUCCESS;
+		return server_ports_are_fixed(&settings->server) ? EXIT_SUCCESS : USAGE;
 	settings->server.handover = handover;
 	settings->server.argv = argv;
 	settings->server.reload = reload;

@@ -13,6 +13,7 @@
 #include "wire/wire.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#define LISTEN_AGAIN_MS 1000
 /* Minimum time between two status messages to the service manager. */
 #define STATUS_NS UINT64_C(1000000000)
 
@@ -130,16 +132,41 @@ static int listen_text(struct donor *donor, const char *text, struct listening *
 	return status;
 }
 
-/* Listens on all addresses or fails. Announces them only when all of them work. */
+/* Listens on all addresses or fails. After an upgrade it succeeds if one address works, and logs which others do not. */
+static int listen_try(struct donor *donor, const struct server_config *config, struct listening *listening)
+{
+	int failed = 0;
+
+	for (unsigned i = 0; i < config->listen_count; i++) {
+		int status = listen_text(donor, config->listen[i], listening);
+
+		if (status < 0 && !config->handover)
+			return status;
+		if (status < 0)
+			failed = status;
+	}
+	return listening->count ? 0 : failed;
+}
+
+static bool is_told_to_stop(void)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	return sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT);
+}
+
+/* Listens, and announces the addresses. After an upgrade it tries again until an address works, because clients would
+   lose their pages if the program ended. */
 static int listen_all(struct donor *donor, const struct server_config *config)
 {
 	struct listening listening = {.count = 0};
+	int status;
 
-	for (unsigned i = 0; i < config->listen_count; i++) {
-		int status = listen_text(donor, config->listen[i], &listening);
-
-		if (status < 0)
+	while ((status = listen_try(donor, config, &listening)) < 0) {
+		if (!config->handover || is_told_to_stop())
 			return status;
+		poll(NULL, 0, LISTEN_AGAIN_MS);
 	}
 	for (unsigned i = 0; i < listening.count; i++)
 		printf("farpage-memserver: listening on %s\n", listening.lines[i]);
@@ -181,8 +208,7 @@ static void server_reload(struct server *server)
 	memset(&before, 0, sizeof before);
 }
 
-/* If the system chose a port, the next program would get another one, and no client would find this donor. */
-static bool ports_are_fixed(const struct server_config *config)
+bool server_ports_are_fixed(const struct server_config *config)
 {
 	for (unsigned i = 0; i < config->listen_count; i++) {
 		struct uri uri;
@@ -213,7 +239,10 @@ static void replace_step(struct server *server, uint64_t now)
 		return;
 	server->replace = false;
 	server->replace_at = UINT64_MAX;
-	upgrade_replace(&server->upgrade, donor);
+	if (upgrade_is_outdated(&server->upgrade, donor))
+		upgrade_try(&server->upgrade, donor);
+	else
+		upgrade_replace(&server->upgrade, donor);
 	donor_resume(donor);
 }
 
@@ -228,7 +257,7 @@ static void signal_take(struct server *server)
 		server_reload(server);
 		return;
 	case SIGUSR2:
-		if (ports_are_fixed(server->config))
+		if (!server->replace && server_ports_are_fixed(server->config))
 			upgrade_try(&server->upgrade, server->donor);
 		return;
 	case SIGCHLD:
@@ -259,6 +288,7 @@ static uint64_t loop_due(const struct server *server)
 	uint64_t due = server->shrink ? shrink_due(server->shrink) : UINT64_MAX;
 
 	due = server->replace_at < due ? server->replace_at : due;
+	due = upgrade_due(&server->upgrade) < due ? upgrade_due(&server->upgrade) : due;
 	return server->status_due < due ? server->status_due : due;
 }
 
@@ -290,6 +320,7 @@ int server_loop(struct server *server)
 		if (deadline != UINT64_MAX)
 			donor_tick(donor, donor_now(donor));
 		donor_end_deaf(donor);
+		upgrade_expire(&server->upgrade, donor_now(donor));
 		replace_step(server, donor_now(donor));
 		status_tell(server, donor_now(donor));
 	}
@@ -353,6 +384,8 @@ int server_run(const struct server_config *config)
 	   come. */
 	if (config->metrics)
 		status = donor_metrics_open(config->metrics, server.donor, &server.metrics);
+	if (config->handover) /* after an upgrade, metrics are not worth the clients' pages */
+		status = 0;
 	if (status == 0)
 		status = listen_all(server.donor, config);
 	if (status < 0)

@@ -52,6 +52,10 @@ struct server_config {
  */
 int server_run(const struct server_config *config);
 
+/* Returns true if all addresses have a port. If the system chose one, the next program would get another one in an
+   upgrade, and no client would find this donor. Logs one line otherwise. */
+bool server_ports_are_fixed(const struct server_config *config);
+
 struct shrink;
 struct donor_metrics;
 /* State of the main loop. When it begins, the donor listens, and slab_fd() is watched with the donor as user. */

@@ -50,6 +50,7 @@ struct slab_memory {
 struct slab_worker {
 	struct slab_config config; /* constant, except its reserve */
 	struct slab_files files;
+	bool dirty; /* the files may have contents where no slab is leased */
 	_Atomic uint64_t reserve;
 	struct slab_memory *memory; /* per slab; owned by the worker while an order for the slab is pending */
 	int eventfd;
@@ -65,8 +66,8 @@ struct slab_worker {
 };
 
 /*
- * Maps slab @slab of the file @fd at an address that is aligned to huge pages. The kernel then uses huge pages, which
- * saves TLB misses when serving pages.
+ * Maps slab @slab of the file @fd at an address that is aligned to huge pages. The kernel uses huge pages if
+ * /sys/kernel/mm/transparent_hugepage/shmem_enabled is "advise" or "always". This saves TLB misses when serving pages.
  */
 static void *file_map(int fd, size_t bytes, uint32_t slab)
 {
@@ -86,7 +87,7 @@ static void *file_map(int fd, size_t bytes, uint32_t slab)
 		munmap(memory, bytes);
 		return NULL;
 	}
-	madvise(memory, bytes, MADV_HUGEPAGE); /* only advice; without huge pages the slab is slower */
+	madvise(memory, bytes, MADV_HUGEPAGE); /* only advice */
 	/* Keeps the clients' data out of core dumps and out of child processes. */
 	madvise(memory, bytes, MADV_DONTDUMP);
 	madvise(memory, bytes, MADV_DONTFORK);
@@ -140,7 +141,7 @@ static int memory_get(const struct slab_worker *worker, uint32_t slab, struct sl
 	int status = 0;
 
 	*memory = (struct slab_memory){0};
-	if (worker->files.huge >= 0)
+	if (worker->config.huge && worker->files.huge >= 0)
 		memory->base = file_map(worker->files.huge, bytes, slab);
 	memory->huge = memory->base != NULL;
 	if (!memory->base) { /* hugetlb pages are set aside already; other pages come from available memory */
@@ -152,6 +153,8 @@ static int memory_get(const struct slab_worker *worker, uint32_t slab, struct sl
 	if (!memory->base)
 		return -ENOMEM;
 	status = populate(memory->base, bytes);
+	if (worker->dirty)
+		memset(memory->base, 0, bytes);
 	if (!status && worker->config.lock && mlock(memory->base, bytes) < 0)
 		status = -errno;
 	return status;
@@ -295,16 +298,21 @@ static int file_fit(int fd, const struct slab_config *config)
 /* Opens the files, or takes over those of the program before. Without hugetlb pages, all slabs take plain pages. */
 static int files_open(const struct slab_config *config, struct slab_files *files)
 {
+	const bool huge = config->huge && config->bytes >= HUGE_PAGE;
 	int status;
 
-	if (config->inherited)
+	if (config->inherited) {
 		*files = *config->inherited;
+		fcntl(files->plain, F_SETFD, FD_CLOEXEC);
+		if (files->huge >= 0)
+			fcntl(files->huge, F_SETFD, FD_CLOEXEC);
+	}
 	if (files->plain < 0)
 		files->plain = file_make(0);
-	if (files->huge < 0 && config->huge && config->bytes >= HUGE_PAGE)
+	if (files->huge < 0 && huge)
 		files->huge = file_make(MFD_HUGETLB | HUGE_PAGE_BITS << MAP_HUGE_SHIFT);
 	status = files->plain < 0 ? files->plain : file_fit(files->plain, config);
-	if (status == 0 && files->huge >= 0)
+	if (status == 0 && files->huge >= 0 && huge)
 		status = file_fit(files->huge, config);
 	return status;
 }
@@ -407,9 +415,9 @@ int slab_adopt(struct slab_worker *worker, uint32_t slab, bool huge, struct fabr
 	memory.base = fd < 0 ? NULL : file_map(fd, worker->config.bytes, slab);
 	if (!memory.base)
 		return -ENOMEM;
-	status = worker->config.lock && mlock(memory.base, worker->config.bytes) < 0 ? -errno : 0;
-	if (status == 0)
-		status = memory_register(&worker->config, domain, &memory);
+	if (worker->config.lock && mlock(memory.base, worker->config.bytes) < 0)
+		log_warning("cannot lock slab %u, which may now be swapped out: %s", slab, strerror(errno));
+	status = memory_register(&worker->config, domain, &memory);
 	if (status < 0) {
 		munmap(memory.base, worker->config.bytes);
 		return status;
@@ -419,25 +427,29 @@ int slab_adopt(struct slab_worker *worker, uint32_t slab, bool huge, struct fabr
 	return 0;
 }
 
-/* Discards all parts of a file that are not memory of adopted slabs. */
-static void file_discard_rest(const struct slab_worker *worker, int fd, bool huge)
+/* Discards all of a file that is not memory of an adopted slab. Returns 0 or -errno. */
+static int file_discard_rest(const struct slab_worker *worker, int fd, bool huge)
 {
 	const uint64_t bytes = worker->config.bytes, slabs = worker->config.slabs;
 	struct stat is;
+	int status = 0;
 
-	if (fd < 0 || fstat(fd, &is) < 0)
-		return;
-	for (uint64_t i = 0; i < slabs; i++)
+	if (fd < 0)
+		return 0;
+	if (fstat(fd, &is) < 0)
+		return -errno;
+	for (uint64_t i = 0; status == 0 && i < slabs; i++)
 		if (!worker->memory[i].base || worker->memory[i].huge != huge)
-			file_discard(fd, i * bytes, bytes);
-	if ((uint64_t)is.st_size > slabs * bytes)
-		file_discard(fd, slabs * bytes, (uint64_t)is.st_size - slabs * bytes);
+			status = file_discard(fd, i * bytes, bytes);
+	if (status == 0 && (uint64_t)is.st_size > slabs * bytes)
+		status = file_discard(fd, slabs * bytes, (uint64_t)is.st_size - slabs * bytes);
+	return status;
 }
 
 void slab_discard_rest(struct slab_worker *worker)
 {
-	file_discard_rest(worker, worker->files.plain, false);
-	file_discard_rest(worker, worker->files.huge, true);
+	worker->dirty = file_discard_rest(worker, worker->files.plain, false) < 0 ||
+			file_discard_rest(worker, worker->files.huge, true) < 0;
 }
 
 static void order_put(struct slab_worker *worker, struct slab_order order)

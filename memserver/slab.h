@@ -90,11 +90,13 @@ struct slab_files slab_files(const struct slab_worker *worker);
 bool slab_is_huge(const struct slab_worker *worker, uint32_t slab);
 /*
  * Maps the memory that a slab has in an inherited file, and registers it in @domain. Call it before the first order.
- * The slab is then as after slab_prepare(). Returns 0, -ENOMEM, or what fabric_register() or mlock(2) returned.
+ * The slab is then as after slab_prepare(). Returns 0, -ENOMEM, or what fabric_register() returned. If the
+ * memory should be locked and cannot be, a line is logged.
  */
 int slab_adopt(struct slab_worker *worker, uint32_t slab, bool huge, struct fabric_domain *domain,
 	       struct fabric_region **ret_region);
-/* Returns to the kernel all inherited memory that was not adopted. Call it before the first order. */
+/* Returns to the kernel all inherited memory that was not adopted. If this fails, slabs are zeroed when they get their
+   memory. Call it before the first order. */
 void slab_discard_rest(struct slab_worker *worker);
 /* Takes one answer without waiting. Returns false if there is none. */
 bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer);

@@ -38,12 +38,13 @@ bool upgrade_is_trial(void)
 	return getenv(UPGRADE_TRIAL_VARIABLE) != NULL;
 }
 
-static void list_announce(int fd)
+/* Returns 0 or -errno. */
+static int list_announce(int fd)
 {
 	char text[16];
 
 	snprintf(text, sizeof text, "%d", fd);
-	setenv(HANDOVER_VARIABLE, text, 1);
+	return setenv(HANDOVER_VARIABLE, text, 1) < 0 ? -errno : 0;
 }
 
 /* Starts the program file with the descriptor @list, and without the signal mask and handlers of this program. */
@@ -63,9 +64,11 @@ static int trial_start(struct upgrade *upgrade, int list)
 	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawnattr_setsigdefault(&attributes, &defaults);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	list_announce(list);
-	setenv(UPGRADE_TRIAL_VARIABLE, "1", 1);
-	status = -posix_spawn(&upgrade->trial, upgrade->path, &actions, &attributes, upgrade->argv, environ);
+	status = list_announce(list);
+	if (status == 0 && setenv(UPGRADE_TRIAL_VARIABLE, "1", 1) < 0)
+		status = -errno;
+	if (status == 0)
+		status = -posix_spawn(&upgrade->trial, upgrade->path, &actions, &attributes, upgrade->argv, environ);
 	unsetenv(UPGRADE_TRIAL_VARIABLE);
 	unsetenv(HANDOVER_VARIABLE);
 	posix_spawnattr_destroy(&attributes);
@@ -83,12 +86,36 @@ void upgrade_try(struct upgrade *upgrade, const struct donor *donor)
 		log_info("an upgrade is under way already");
 		return;
 	}
+	handover_measure(donor, &upgrade->extent);
+	upgrade->give_up_at = donor_now(donor) + UPGRADE_TRIAL_NS;
 	list = handover_write(donor);
 	status = list < 0 ? list : trial_start(upgrade, list);
 	if (list >= 0)
 		close(list);
 	if (status < 0)
 		log_error("not upgraded, %s cannot be started: %s", upgrade->path, strerror(-status));
+}
+
+void upgrade_expire(struct upgrade *upgrade, uint64_t now)
+{
+	if (now < upgrade_due(upgrade))
+		return;
+	log_error("not upgraded, for %s has not read its settings in %.3g s: this program goes on", upgrade->path,
+		  (double)UPGRADE_TRIAL_NS / 1e9);
+	upgrade_close(upgrade);
+}
+
+uint64_t upgrade_due(const struct upgrade *upgrade)
+{
+	return upgrade->trial ? upgrade->give_up_at : UINT64_MAX;
+}
+
+bool upgrade_is_outdated(const struct upgrade *upgrade, const struct donor *donor)
+{
+	struct handover_extent now;
+
+	handover_measure(donor, &now);
+	return now.slabs > upgrade->extent.slabs || now.clients > upgrade->extent.clients;
 }
 
 /* Sets whether the descriptor stays open in the program that execve(2) starts. Ignores -1. */
@@ -107,7 +134,7 @@ static void files_stay_open(const struct donor *donor, int list, bool stay)
 	stay_open(list, stay);
 }
 
-void upgrade_replace(const struct upgrade *upgrade, const struct donor *donor)
+void upgrade_replace(struct upgrade *upgrade, const struct donor *donor)
 {
 	int list = handover_write(donor), status;
 
@@ -115,14 +142,16 @@ void upgrade_replace(const struct upgrade *upgrade, const struct donor *donor)
 		log_error("not upgraded: %s", strerror(-list));
 		return;
 	}
-	list_announce(list);
-	files_stay_open(donor, list, true);
-	execv(upgrade->path, upgrade->argv);
-	status = errno;
+	status = list_announce(list);
+	if (status == 0) {
+		files_stay_open(donor, list, true);
+		execv(upgrade->path, upgrade->argv);
+		status = -errno;
+	}
 	files_stay_open(donor, list, false);
 	unsetenv(HANDOVER_VARIABLE);
 	close(list);
-	log_error("not upgraded, cannot execute %s: %s", upgrade->path, strerror(status));
+	log_error("not upgraded, cannot execute %s: %s", upgrade->path, strerror(-status));
 }
 
 bool upgrade_has_succeeded(struct upgrade *upgrade)

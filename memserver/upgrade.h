@@ -19,7 +19,7 @@
 #ifndef MEMSERVER_UPGRADE_H
 #define MEMSERVER_UPGRADE_H
 
-#include "memserver/donor.h"
+#include "memserver/handover.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -29,11 +29,15 @@
 
 /* The longest wait for clients to end their connections. */
 #define UPGRADE_PATIENCE_NS UINT64_C(500000000)
+/* The longest time for a trial. It may wait for a resolver. */
+#define UPGRADE_TRIAL_NS UINT64_C(60000000000)
 
 struct upgrade {
-	char path[PATH_MAX]; /* the program file, or "" if unknown */
-	char *const *argv;   /* lives as long as the program */
-	pid_t trial;         /* the child, or 0 */
+	char path[PATH_MAX];           /* the program file, or "" if unknown */
+	char *const *argv;             /* lives as long as the program */
+	pid_t trial;                   /* the child, or 0 */
+	uint64_t give_up_at;           /* when a trial that has not ended is killed, by the donor's clock */
+	struct handover_extent extent; /* what the trial has accepted */
 };
 
 /* Remembers the program file. Call it at the start, because a replaced file has no name any more. The caller has
@@ -43,10 +47,16 @@ void upgrade_open(struct upgrade *upgrade, char *const *argv);
 void upgrade_close(struct upgrade *upgrade);
 /* Starts a trial for @donor, unless one is under way. Logs one line if it starts none. */
 void upgrade_try(struct upgrade *upgrade, const struct donor *donor);
+/* Kills a trial that takes longer than UPGRADE_TRIAL_NS, after one logged line. */
+void upgrade_expire(struct upgrade *upgrade, uint64_t now);
+/* Returns when to call upgrade_expire(), in ns of the donor's clock, or UINT64_MAX for never. */
+uint64_t upgrade_due(const struct upgrade *upgrade);
+/* Returns true if the donor has leases now that the trial has not seen, so that the next program may refuse them. */
+bool upgrade_is_outdated(const struct upgrade *upgrade, const struct donor *donor);
 /* Call it at SIGCHLD. Returns true if the trial has ended and succeeded. Logs one line if the trial failed. */
 bool upgrade_has_succeeded(struct upgrade *upgrade);
 /* Replaces the program by the program file. Returns only if that failed, after one logged line. */
-void upgrade_replace(const struct upgrade *upgrade, const struct donor *donor);
+void upgrade_replace(struct upgrade *upgrade, const struct donor *donor);
 /* Returns true if this process is a trial. */
 bool upgrade_is_trial(void);
 

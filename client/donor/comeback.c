@@ -106,7 +106,10 @@ static bool status_may_pass(struct comeback *comeback, int status, uint64_t now)
 {
 	if (is_up(comeback))
 		return true;
-	return status == -ECONNREFUSED ? !program_has_ended(comeback, now) : !status_is_final(status);
+	if (status == -ECONNREFUSED)
+		return !program_has_ended(comeback, now);
+	comeback->refused = false;
+	return !status_is_final(status);
 }
 
 /* Returns true if an attacker on the network may have made up the refusal. So if a donor has welcomed us before,
@@ -184,6 +187,7 @@ enum comeback_step comeback_welcomed(struct comeback *comeback, uint64_t incarna
 		return comeback_lose(comeback, COMEBACK_FORGOTTEN, -ECONNRESET);
 	comeback->incarnation = incarnation;
 	comeback->met = true;
+	comeback->refused = false;
 	comeback_move(comeback, slabs ? COMEBACK_CLAIMING : COMEBACK_UP);
 	return slabs ? COMEBACK_CLAIM : COMEBACK_RETURN;
 }

@@ -107,6 +107,23 @@ void donor_stop(struct donor_host *donor)
 
 /* --- Upgrades, in place of memserver/upgrade.c -------------------------------------------------------------------- */
 
+void upgrade_expire(struct upgrade *upgrade, uint64_t now)
+{
+	(void)upgrade, (void)now;
+}
+
+uint64_t upgrade_due(const struct upgrade *upgrade)
+{
+	(void)upgrade;
+	return UINT64_MAX;
+}
+
+bool upgrade_is_outdated(const struct upgrade *upgrade, const struct donor *donor)
+{
+	(void)upgrade, (void)donor;
+	return false;
+}
+
 void upgrade_open(struct upgrade *upgrade, char *const *argv)
 {
 	(void)upgrade, (void)argv; /* no command line in the simulator */
@@ -156,7 +173,7 @@ static void donor_next(void *what, uint64_t token)
 }
 
 /* Kills the calling process. The next one starts a moment later and takes over the leases. */
-void upgrade_replace(const struct upgrade *upgrade, const struct donor *donor)
+void upgrade_replace(struct upgrade *upgrade, const struct donor *donor)
 {
 	struct donor_host *host = hosts[task_process()->host];
 	char text[16];

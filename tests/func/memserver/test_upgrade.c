@@ -4,6 +4,7 @@
 #include "tests/lib/text.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -36,16 +37,39 @@ static bool upgraded(const char *says)
 	return upgrade(both);
 }
 
-static unsigned descriptors(void)
+/* Returns true if the donor's descriptor @name is closed by execve(2). */
+static bool is_closed_on_exec(const char *name)
+{
+	char path[320], text[64] = "";
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/fdinfo/%s", (int)donor.pid, name);
+	file = fopen(path, "re");
+	while (file && fgets(text, sizeof text, file) && strncmp(text, "flags:", 6) != 0)
+		;
+	if (file)
+		fclose(file);
+	return strtoul(text + 6, NULL, 8) & O_CLOEXEC;
+}
+
+/* Returns the number of the donor's descriptors. *ret_kept is how many of them execve(2) would not close, beyond the
+   standard ones. */
+static unsigned descriptors(unsigned *ret_kept)
 {
 	char path[64];
 	unsigned count = 0;
+	struct dirent *entry;
 	DIR *folder;
 
+	*ret_kept = 0;
 	snprintf(path, sizeof path, "/proc/%d/fd", (int)donor.pid);
 	folder = opendir(path);
-	while (folder && readdir(folder))
+	while (folder && (entry = readdir(folder))) {
+		if (*entry->d_name == '.')
+			continue;
 		count++;
+		*ret_kept += !is_closed_on_exec(entry->d_name);
+	}
 	if (folder)
 		closedir(folder);
 	return count;
@@ -72,14 +96,14 @@ static void a_client_finds_its_pages_again(struct client *client)
 {
 	struct wire_message kept, released, again, other;
 	const uint64_t incarnation = client->welcome.welcome.incarnation;
-	unsigned before, after;
+	unsigned before, after, kept_before, kept_after;
 
 	ok(client_lease(client, &kept) == 0 && client_lease(client, &released) == 0, "a client leases two slabs");
 	memset(client->buffer, 0x5a, CLIENT_BUFFER);
 	ok(client_put(client, &kept, CLIENT_BUFFER) == 0 && client_put(client, &released, CLIENT_BUFFER) == 0 &&
 	       client_release(client, released.granted.slab) == 0,
 	   "the client writes both slabs, and releases one");
-	before = descriptors();
+	before = descriptors(&kept_before);
 	ok(upgraded("took over 1 slab of 1 client\n"), "SIGUSR2 makes the next program take over the leased slab");
 	ok(client_wait_end(client, client->session) && client_notices(client, WIRE_SUSPEND) == 1,
 	   "the donor says SUSPEND before it ends the client's connections");
@@ -98,8 +122,10 @@ static void a_client_finds_its_pages_again(struct client *client)
 	ok(client_get(client, &other, CLIENT_BUFFER) == 0 && !client->buffer[0] &&
 	       !memcmp(client->buffer, client->buffer + 1, CLIENT_BUFFER - 1),
 	   "a slab that is leased again is zero");
-	after = descriptors();
+	after = descriptors(&kept_after);
 	ok(after == before, "the next program has no descriptors left of the program before (%u, %u)", before, after);
+	ok(kept_after == kept_before, "the slabs' file is not inherited by other programs (%u, %u)", kept_before,
+	   kept_after);
 	ok(client_release(client, other.granted.slab) == 0 && client_release(client, kept.granted.slab) == 0,
 	   "the client releases its slabs to the next program");
 }
@@ -124,6 +150,20 @@ static void a_client_that_is_away_finds_its_slab_again(void)
 	client_leave(&back);
 }
 
+static void a_donor_without_a_grace_time_keeps_leases_in_an_upgrade(void)
+{
+	struct client client;
+	struct wire_message grant, again;
+
+	donor_start_fixed((const char *const[]){"--donate", "8M", "--slab", "1M", "--grace", "0", NULL});
+	client_arrive(&client, &donor, "hasty");
+	ok(client_lease(&client, &grant) == 0, "a client leases a slab of a donor without a grace time");
+	ok(upgraded("took over 1 slab of 1 client\n") && come_back(&client) == 0 && claims(&client, &grant, &again),
+	   "the client claims its slab after an upgrade");
+	client_leave(&client);
+	donor_end(&donor);
+}
+
 static void leases_of_a_client_that_does_not_return_end(void)
 {
 	struct client client, other;
@@ -136,7 +176,7 @@ static void leases_of_a_client_that_does_not_return_end(void)
 	ok(upgraded("took over 1 slab of 1 client\n"), "an upgrade takes over the slab");
 	client_close(&client);
 	client_arrive(&other, &donor, "other");
-	ok(client_wait_capacity(&other, 0, 1), "the lease of a client that does not return ends after its grace time");
+	ok(client_wait_capacity(&other, 0, 1), "the lease of a client that does not return ends");
 	client_leave(&other);
 }
 
@@ -225,6 +265,7 @@ int main(void)
 	leases_of_a_client_that_does_not_return_end();
 	a_drain_goes_on();
 	donor_end(&donor);
+	a_donor_without_a_grace_time_keeps_leases_in_an_upgrade();
 	donors_that_cannot_be_upgraded_go_on(program);
 	a_port_that_the_system_chose_prevents_an_upgrade();
 	a_list_that_cannot_be_read_is_refused();
