@@ -90,9 +90,9 @@ def drain_waits_for_the_program(donor, key):
     first = drain.stdout.readline()
     ok(" drains: " in first and "of 1 client" in first, "a second donors drain prints how many clients hold slabs",
        first)
-    output = program.communicate()[0]
+    output, errors = program.communicate()
     ok(program.returncode == 0 and output == "right\n", "a program reads its memory right while its donor drains",
-       output)
+       f"status {program.returncode}", output, errors)
     output, errors = drain.communicate(timeout=60)
     ok(drain.returncode == 0 and f"{donor} is empty and lends nothing more: it is safe to power it off" in output,
        "donors drain ends when the program does, and allows to power the donor off", output, errors)
