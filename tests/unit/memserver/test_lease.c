@@ -707,8 +707,8 @@ static void a_book_adopts_no_more_sessions_than_it_has(void)
 {
 	struct lease_book *book = book_open();
 
-	for (char client = 'a'; client < 'd'; client++)
-		adopt(book, 0, client, SECOND);
+	for (int client = 'a'; client < 'd'; client++)
+		adopt(book, 0, (char)client, SECOND);
 	ok(adopt(book, 0, 'd', SECOND) == LEASE_NO_SESSION, "a full book adopts no further session");
 	lease_close(book);
 }
