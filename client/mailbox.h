@@ -5,8 +5,8 @@
  * the rebuild thread. They set a mark here instead, and wake the reader by an eventfd:
  *
  *   wake     The control thread must look at the chunks that are marked in chunks.h.
- *   break    A connection to a donor has ended. Of several breaks of one donor, the one of the newest round is kept.
- *   wait     A request waits for a donor. Of several waits for one donor, the oldest is kept.
+ *   break    A connection to a donor has ended. The mailbox keeps only the break of the newest round of each donor.
+ *   wait     A request waits for a donor. The mailbox keeps only the oldest wait for each donor.
  *   repair   Some donors may have changed these pages. If all MAILBOX_REPAIRS places are in use, the repair is
  *            dropped, because the next read of the page asks for it again.
  *

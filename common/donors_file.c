@@ -16,8 +16,7 @@ static bool is_donor(const char *text)
 {
 	struct uri uri;
 
-	return uri_parse(text, 0, &uri) == 0 &&
-	       (!strcmp(uri.scheme, "tcp") || !strcmp(uri.scheme, "rdma") || !strcmp(uri.scheme, "auto"));
+	return uri_parse(text, 0, &uri) == 0 && uri_is_donor(&uri);
 }
 
 static int line_take(struct donors_file *file, const char *path, unsigned number, char *line)

@@ -46,6 +46,11 @@ static bool uri_is_ipv6(const struct uri *uri)
 	return inet_pton(AF_INET6, address, &binary) == 1;
 }
 
+bool uri_is_donor(const struct uri *uri)
+{
+	return strcmp(uri->scheme, "tcp") == 0 || strcmp(uri->scheme, "rdma") == 0 || strcmp(uri->scheme, "auto") == 0;
+}
+
 bool uri_is_numeric(const struct uri *uri)
 {
 	return strchr(uri->host, ':') || !uri->host[strspn(uri->host, "0123456789.")];

@@ -13,6 +13,8 @@ struct uri {
 /* Parses @text. If it has no port, the port is @default_port. Port 0 is allowed. Returns 0 or -EINVAL. */
 int uri_parse(const char *text, uint16_t default_port, struct uri *ret_uri);
 
+/* Returns true if the scheme is that of a donor: tcp, rdma or auto. */
+bool uri_is_donor(const struct uri *uri);
 /* Returns true if the host is an IPv4 or IPv6 address, and not a name. @uri must come from uri_parse(). */
 bool uri_is_numeric(const struct uri *uri);
 

@@ -37,11 +37,6 @@ static void client_write(FILE *file, const struct donor *donor, uint32_t session
 		donor->sessions[session].from);
 }
 
-static bool is_held(const struct lease_slab *slab)
-{
-	return slab->state == LEASE_SLAB_LEASED || slab->state == LEASE_SLAB_REVOKING;
-}
-
 /* Writes the clients that lease slabs. ret_clients[session] is the number of the session's client. */
 static void clients_write(FILE *file, const struct donor *donor, int32_t *ret_clients)
 {
@@ -61,7 +56,7 @@ static void slabs_write(FILE *file, const struct donor *donor, const int32_t *cl
 {
 	for (uint32_t i = 0; i < donor->config.limits.slabs; i++) {
 		const struct lease_slab *s = &donor->book->slabs[i];
-		const bool held = is_held(s);
+		const bool held = lease_slab_is_held(s);
 
 		if (s->generation)
 			fprintf(file, "slab %u %u %" PRIu64 " %u %d %d\n", i, s->generation, s->order, s->warmth,
@@ -75,7 +70,7 @@ void handover_measure(const struct donor *donor, struct handover_extent *ret_ext
 	for (uint32_t i = 0; i < donor->config.limits.sessions; i++)
 		ret_extent->clients += donor->book->sessions[i].slabs > 0;
 	for (uint32_t i = 0; i < donor->config.limits.slabs; i++)
-		if (is_held(&donor->book->slabs[i]))
+		if (lease_slab_is_held(&donor->book->slabs[i]))
 			ret_extent->slabs = i + 1;
 }
 

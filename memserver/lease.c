@@ -1,7 +1,7 @@
 /*
  * lease: see lease.h. This file has the book and its sessions. lease_slab.c has the slabs, and lease_revoke.c takes
  * them back. session_move() alone changes a session's state, by a table of legal changes. lease_slab_move() does
- * the same for slabs.
+ * the same for slabs. Only lease_adopt.c sets both directly, before the book's first event.
  */
 #include "memserver/lease.h"
 
@@ -194,7 +194,7 @@ static void session_end(struct lease_book *book, uint32_t session)
 	session_move(book, session, LEASE_SESSION_FREE);
 }
 
-static uint32_t session_free(const struct lease_book *book)
+uint32_t lease_session_unused(const struct lease_book *book)
 {
 	for (uint32_t i = 0; i < book->limits.sessions; i++)
 		if (book->sessions[i].state == LEASE_SESSION_FREE)
@@ -219,7 +219,7 @@ unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_
 	if (book->leaving)
 		return WIRE_REASON_LEAVING;
 	if (session == LEASE_NO_SESSION)
-		session = session_free(book);
+		session = lease_session_unused(book);
 	else if (book->sessions[session].state == LEASE_SESSION_ACTIVE)
 		/* The client has returned before its old connection was found dead. */
 		session_fence(book, session);

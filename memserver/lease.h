@@ -303,6 +303,8 @@ void lease_adopted(struct lease_book *book, uint32_t generation);
 
 /* --- Queries --------------------------------------------------------------------------------------------- */
 
+/* Returns true if the owner may use the slab: it is leased, or recalled and not yet taken. */
+bool lease_slab_is_held(const struct lease_slab *slab);
 uint64_t lease_slab_name(const struct lease_book *book, uint32_t slab);
 void lease_capacity(const struct lease_book *book, struct wire_capacity *ret_capacity);
 /* Returns the number of slabs that are not free. */

@@ -7,12 +7,10 @@
 uint32_t lease_adopt_session(struct lease_book *book, uint64_t now, const uint8_t id[WIRE_ID_SIZE], const char *owner,
 			     uint64_t left_ns)
 {
-	uint32_t session = 0;
+	uint32_t session = lease_session_unused(book);
 	struct lease_session *s;
 
-	while (session < book->limits.sessions && book->sessions[session].state != LEASE_SESSION_FREE)
-		session++;
-	if (session == book->limits.sessions)
+	if (session == LEASE_NO_SESSION)
 		return LEASE_NO_SESSION;
 	assert(strlen(owner) < LEASE_OWNER_SIZE);
 	s = &book->sessions[session];

@@ -20,6 +20,8 @@ void lease_act(struct lease_book *book, struct lease_action action);
 void lease_deadline_at_most(struct lease_book *book, uint64_t at);
 /* Returns the session. Asserts that its state is @state. */
 struct lease_session *lease_session_in(struct lease_book *book, uint32_t session, enum lease_session_state state);
+/* Returns a session that is free, or LEASE_NO_SESSION. */
+uint32_t lease_session_unused(const struct lease_book *book);
 
 /* --- lease_slab.c ---------------------------------------------------------------------------------------- */
 /* Changes a slab's state. All changes go through here. */
@@ -31,8 +33,6 @@ void lease_slab_move(struct lease_book *book, uint32_t slab, enum lease_slab_sta
 void lease_slab_disown(struct lease_book *book, uint32_t slab);
 /* Moves the slab to "clearing" and queues LEASE_CLEAR. */
 void lease_slab_clear(struct lease_book *book, uint32_t slab);
-/* Returns true if the owner may use the slab: it is leased, or recalled and not yet taken. */
-bool lease_slab_is_held(const struct lease_slab *slab);
 /* Sets `untold`: the slab's client is still to be told that the slab is recalled, kept or taken. */
 void lease_tell(struct lease_book *book, uint32_t slab, bool tell);
 

@@ -257,8 +257,7 @@ int settings_is_loopback(const char *text, bool *ret_loopback)
 	struct uri uri;
 	int status;
 
-	if (uri_parse(text, FABRIC_DEFAULT_PORT, &uri) < 0 ||
-	    (strcmp(uri.scheme, "tcp") != 0 && strcmp(uri.scheme, "rdma") != 0 && strcmp(uri.scheme, "auto") != 0)) {
+	if (uri_parse(text, FABRIC_DEFAULT_PORT, &uri) < 0 || !uri_is_donor(&uri)) {
 		log_error("--listen '%s': not an address; write it like " DEFAULT_LISTEN, text);
 		return -EINVAL;
 	}

@@ -153,7 +153,7 @@ static int memory_get(const struct slab_worker *worker, uint32_t slab, struct sl
 	if (!memory->base)
 		return -ENOMEM;
 	status = populate(memory->base, bytes);
-	if (worker->dirty)
+	if (!status && worker->dirty)
 		memset(memory->base, 0, bytes);
 	if (!status && worker->config.lock && mlock(memory->base, bytes) < 0)
 		status = -errno;

@@ -86,30 +86,29 @@ static bool status_is_final(int status)
 	       status == -EINVAL;
 }
 
+/* Records since when the donor's machine has refused each connection. */
+static void refusal_note(struct comeback *comeback, int status, uint64_t now)
+{
+	if (status == -ECONNREFUSED && !comeback->refused)
+		comeback->refused_since = now;
+	comeback->refused = status == -ECONNREFUSED;
+}
+
 /* Returns true if the donor's machine has refused connections for too long after a reset: the donor's program has
    ended. A donor that is being upgraded refuses connections as well, but only for a moment. */
-static bool program_has_ended(struct comeback *comeback, uint64_t now)
+static bool program_has_ended(const struct comeback *comeback, uint64_t now)
 {
-	if (!comeback->reset)
-		return false;
-	if (!comeback->refused) {
-		comeback->refused = true;
-		comeback->refused_since = now;
-	}
-	return now - comeback->refused_since >= COMEBACK_REFUSED_NS;
+	return comeback->reset && now - comeback->refused_since >= COMEBACK_REFUSED_NS;
 }
 
 /* Returns true if the reason for which a connection ended or was not made may soon pass. If this machine lacks
    something (memory, descriptors, a device that is being reset), pages that are safe on the donor must not be given
    up. If only one connection of an UP donor was at fault, the next handshake and the claims will show this. */
-static bool status_may_pass(struct comeback *comeback, int status, uint64_t now)
+static bool status_may_pass(const struct comeback *comeback, int status, uint64_t now)
 {
 	if (is_up(comeback))
 		return true;
-	if (status == -ECONNREFUSED)
-		return !program_has_ended(comeback, now);
-	comeback->refused = false;
-	return !status_is_final(status);
+	return status == -ECONNREFUSED ? !program_has_ended(comeback, now) : !status_is_final(status);
 }
 
 /* Returns true if an attacker on the network may have made up the refusal. So if a donor has welcomed us before,
@@ -151,6 +150,8 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 		comeback->due = now + COMEBACK_ANEW_NS;
 		return COMEBACK_PAUSE;
 	}
+	if (!final && !status_is_final(status))
+		refusal_note(comeback, status, now);
 	if ((final || status_is_final(status)) && refusal_may_pass(comeback, status))
 		comeback->status = status;
 	else if (final || !status_may_pass(comeback, status, now))

@@ -233,11 +233,6 @@ unsigned donors_lend_to(const uint8_t id[WIRE_ID_SIZE])
 /* The longest delay that a scheduler may cause. */
 #define OVER_NS (600 * MS)
 
-static bool slab_is_held(const struct lease_slab *slab)
-{
-	return slab->state == LEASE_SLAB_LEASED || slab->state == LEASE_SLAB_REVOKING;
-}
-
 /* Checks that each leased slab, and no other, is registered for the client that leases it. */
 static void slabs_check(struct donor_host *host, const struct donor *donor)
 {
@@ -246,8 +241,8 @@ static void slabs_check(struct donor_host *host, const struct donor *donor)
 		const struct fabric_region *region = donor->regions[i];
 
 		host->warm += slab->warmth != 0;
-		if (slab_is_held(slab) ? !region || region->domain != donor->sessions[slab->session].domain
-				       : region != NULL)
+		if (lease_slab_is_held(slab) ? !region || region->domain != donor->sessions[slab->session].domain
+					     : region != NULL)
 			world_fail("%s: slab %u is in state %d, and %s", host->process->name, i, slab->state,
 				   region ? "registered for somebody" : "not registered");
 	}
@@ -282,7 +277,7 @@ static void wants_check(struct donor_host *host, const struct lease_book *book)
 		const bool stays =
 		    slab->state == LEASE_SLAB_LEASED || (slab->state == LEASE_SLAB_PREPARING && !slab->unwanted);
 
-		lent += slab_is_held(slab);
+		lent += lease_slab_is_held(slab);
 		kept += stays;
 		counted += stays || (slab->state == LEASE_SLAB_REVOKING && slab->drained);
 	}
