@@ -2,12 +2,12 @@
  * farpage bench: measures how fast the memory of donors is.
  *
  * Theory of operation. First the command checks the options, the key, the donors and their free memory, and the output
- * files. Then a separate process (bench_apart.h) measures in this order:
+ * file. Then a separate process (bench_apart.h) measures in this order:
  * - the floor of a userfaultfd fault;
  * - for each donor the points of bench_store.c and the far faults of bench_fault.c.
  *
- * At the end the command shows the results (bench_table.c, bench_plot.c, bench_svg.c, bench_json.c), even if the run
- * was interrupted or a donor failed during it.
+ * At the end the command shows the results (bench_table.c, bench_plot.c, bench_json.c), even if the run was
+ * interrupted or a donor failed during it.
  *
  * Threads: one, except for those of bench_fault.c and of the stores.
  */
@@ -18,7 +18,6 @@
 #include "cli/bench/bench_json.h"
 #include "cli/bench/bench_plot.h"
 #include "cli/bench/bench_store.h"
-#include "cli/bench/bench_svg.h"
 #include "cli/bench/bench_table.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
@@ -27,14 +26,12 @@
 #include "common/log.h"
 #include "wire/auth.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define SIZE_LEAST (UINT64_C(16) << 20) /* twice the smallest local budget */
 #define SIZE_DEFAULT (UINT64_C(256) << 20)
@@ -46,7 +43,7 @@
 
 struct bench_options {
 	struct config_list donors, depths;
-	const char *key_file, *seconds, *json_file, *plot_file;
+	const char *key_file, *seconds, *json_file;
 	uint64_t size;
 	bool no_faults;
 };
@@ -56,7 +53,7 @@ struct bench_run {
 	struct bench_results *results; /* shared with the processes that measure */
 	struct far_config config;
 	uint8_t key[AUTH_KEY_SIZE];
-	FILE *json, *plot; /* NULL if not requested */
+	FILE *json; /* NULL if not requested, or for standard output */
 };
 
 static int bench_help(const struct config_setting *settings)
@@ -68,7 +65,7 @@ static int bench_help(const struct config_setting *settings)
 	    "that it listens on, to compare them. Two take about a minute. Options:\n\n");
 	config_help(settings);
 	printf("\nCtrl-C ends it early and shows what was measured so far.\n\n"
-	       "  farpage bench --donor tcp://10.0.0.7 --donor rdma://10.0.0.7 --key farpage.key --plot donor.svg\n");
+	       "  farpage bench --donor tcp://10.0.0.7 --donor rdma://10.0.0.7 --key farpage.key\n");
 	return COMMAND_OK;
 }
 
@@ -156,7 +153,6 @@ static int bench_read_options(struct bench_run *run, int argc, char **argv, bool
 	    {"seconds", CONFIG_STRING, &options->seconds, 0, 0, "N", "time for each point (default 1.5)"},
 	    {"depths", CONFIG_LIST, &options->depths, 0, 0, "N,...", "pages in flight (default 1,2,4,...,64)"},
 	    {"no-faults", CONFIG_FLAG, &options->no_faults, 0, 0, NULL, "do not measure far faults"},
-	    {"plot", CONFIG_STRING, &options->plot_file, 0, 0, "FILE", "draw the figures into an SVG file"},
 	    {"json", CONFIG_STRING, &options->json_file, 0, 0, "FILE",
 	     "all figures, as JSON; -: on standard output, and nothing else there"},
 	    {0},
@@ -197,54 +193,35 @@ static int bench_check_donors(void *context)
 	return 0;
 }
 
-/* Opens the file at @path before anything is measured, because a run takes about a minute. A NULL @path gives a NULL
-   @ret_file. Returns 0, or -EIO after one logged line. */
-static int bench_open_file(const char *path, FILE **ret_file)
-{
-	FILE *file = NULL;
-
-	if (path) {
-		/* Does not truncate the file yet, because opening the next output file may fail. */
-		int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-
-		file = fd < 0 ? NULL : fdopen(fd, "w");
-		if (!file) {
-			log_error("cannot write to %s: %s", path, strerror(errno));
-			return -EIO;
-		}
-	}
-	*ret_file = file;
-	return 0;
-}
-
-static int bench_close_file(const char *path, FILE *file)
-{
-	int lost = ferror(file);
-
-	if (!fclose(file) && !lost)
-		return 0;
-	log_error("cannot write to %s: %s", path, lost ? "an earlier write failed" : strerror(errno));
-	return -EIO;
-}
-
 static bool bench_json_is_stdout(const struct bench_run *run)
 {
 	return run->options.json_file && strcmp(run->options.json_file, "-") == 0;
 }
 
-static int bench_open_files(struct bench_run *run)
+/* Opens the file of --json before anything is measured, because a run takes about a minute. Returns 0, or -EIO after
+   one logged line. */
+static int bench_open_json(struct bench_run *run)
 {
-	int error = bench_open_file(run->options.plot_file, &run->plot);
+	const char *path = run->options.json_file;
 
-	if (!error && !bench_json_is_stdout(run))
-		error = bench_open_file(run->options.json_file, &run->json);
-	/* A pipe or a device cannot be truncated (EINVAL). */
-	if (!error && ((run->plot && ftruncate(fileno(run->plot), 0) < 0 && errno != EINVAL) ||
-		       (run->json && ftruncate(fileno(run->json), 0) < 0 && errno != EINVAL))) {
-		log_error("cannot empty the files to write to: %s", strerror(errno));
-		error = -EIO;
-	}
-	return error;
+	if (!path || bench_json_is_stdout(run))
+		return 0;
+	run->json = fopen(path, "we");
+	if (run->json)
+		return 0;
+	log_error("cannot write to %s: %s", path, strerror(errno));
+	return -EIO;
+}
+
+static int bench_write_json(struct bench_run *run)
+{
+	bench_json_print(run->results, run->json);
+	int lost = ferror(run->json);
+
+	if (!fclose(run->json) && !lost)
+		return 0;
+	log_error("cannot write to %s: %s", run->options.json_file, lost ? "an earlier write failed" : strerror(errno));
+	return -EIO;
 }
 
 static int bench_measure_donor(struct bench_run *run, unsigned donor)
@@ -277,7 +254,6 @@ static int bench_measure(void *context)
 static int bench_show(struct bench_run *run)
 {
 	const struct bench_results *results = run->results;
-	int error = 0;
 
 	if (bench_json_is_stdout(run)) {
 		bench_json_print(results, stdout);
@@ -287,16 +263,7 @@ static int bench_show(struct bench_run *run)
 		bench_plot_print(results, strcmp(nl_langinfo(CODESET), "UTF-8") == 0, stdout);
 		bench_table_print_meaning(results, stdout);
 	}
-	if (run->json) {
-		bench_json_print(results, run->json);
-		error = bench_close_file(run->options.json_file, run->json);
-	}
-	if (run->plot) {
-		bench_svg_print(results, run->plot);
-		if (bench_close_file(run->options.plot_file, run->plot))
-			error = -EIO;
-	}
-	return error;
+	return run->json ? bench_write_json(run) : 0;
 }
 
 int command_bench(int argc, char **argv)
@@ -315,7 +282,7 @@ int command_bench(int argc, char **argv)
 		return status;
 	run.config.fabric.connect_ms = CONNECT_MS;
 	if (bench_load_key(&run) || bench_interrupt_catch() || bench_apart_run(bench_check_donors, &run) ||
-	    bench_open_files(&run))
+	    bench_open_json(&run))
 		return COMMAND_FAILED;
 	error = bench_apart_run(bench_measure, &run);
 	run.results->interrupted = bench_interrupted();

@@ -1,6 +1,6 @@
 /*
  * bench_results: the measurements of `farpage bench`. bench_store.c and bench_fault.c fill them in. bench_table.c,
- * bench_plot.c, bench_svg.c and bench_json.c only read them. Times are in ns.
+ * bench_plot.c and bench_json.c only read them. Times are in ns.
  *
  * Threads: one.
  */

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import xml.etree.ElementTree
 from pathlib import Path
 
 from donor import Donor, donor_options
@@ -51,9 +50,8 @@ def check_figures(answer, uris, depths, label):
 
 def bench_measures_two_donors(first, second):
     uris = [first.uri, second.uri]
-    picture, figures = FOLDER / "plot.svg", FOLDER / "figures.json"
-    result = bench(*donor_options([first, second]), "--key", KEY, "--depths", "1,4,32", "--plot", picture,
-                   "--json", figures)
+    figures = FOLDER / "figures.json"
+    result = bench(*donor_options([first, second]), "--key", KEY, "--depths", "1,4,32", "--json", figures)
     ok(result.returncode == 0 and result.stderr == "", "bench measures two donors", shown(result))
     answer = json.loads(figures.read_text(encoding="utf-8"))
     check_figures(answer, uris, [1, 4, 32], "JSON")
@@ -65,9 +63,6 @@ def bench_measures_two_donors(first, second):
     ok(re.search(r"^reads at depth 1: \S+ is [\d.]+ x as fast as \S+ \([\d.]+ us, [\d.]+ us\)$", result.stdout, re.M)
        and re.search(r"^reads at depth 32: \S+ is [\d.]+ x as fast as", result.stdout, re.M),
        "bench compares the two donors at the lowest and the highest depth", shown(result))
-    tags = [element.tag.split("}")[1] for element in xml.etree.ElementTree.parse(picture).iter()]
-    # There are four panels. Those of rates have one line for each donor, those of latencies two.
-    ok(tags[0] == "svg" and tags.count("polyline") == 2 * (2 + 4), "the picture is SVG with all lines", tags)
     if "skipped" in answer["userfaultfd"]:
         ok(NO_RIGHT in answer["userfaultfd"]["skipped"] and NO_RIGHT in result.stdout,
            "bench tells why it measures no far faults", answer)
@@ -148,9 +143,8 @@ class Terminal:
 
 
 def interrupted_bench_shows_its_figures(donor):
-    picture = FOLDER / "part.svg"
     client = Terminal("--donor", donor.uri, "--key", KEY, "--no-faults", "--depths", "1,2,3,4,5,6,7,8",
-                      "--seconds", "1", "--json", "-", "--plot", picture)
+                      "--seconds", "1", "--json", "-")
     amid = client.read("read, depth 2")
     held = donor.says("--key", KEY).get("leased_bytes")
     client.process.send_signal(signal.SIGINT)
@@ -162,8 +156,6 @@ def interrupted_bench_shows_its_figures(donor):
     points = [(point["operation"], point["depth"]) for point in answer["donors"][0]["points"]]
     ok(answer["interrupted"] and points[:1] == [("read", 1)] and len(points) < 16,
        "bench shows the figures that it has after Ctrl-C", out)
-    ok("(interrupted)" in "".join(xml.etree.ElementTree.parse(picture).getroot().itertext()),
-       "bench marks the picture as interrupted after Ctrl-C")
     ok(donor.given_back("--key", KEY), "bench releases its leases after Ctrl-C")
 
 
@@ -241,7 +233,7 @@ def bad_options_are_refused(donor):
     options = ["--donor", donor.uri, "--key", KEY]
     result = farpage("bench", "--help")
     ok(result.returncode == 0 and result.stderr == "" and all(f"--{name} " in result.stdout for name in (
-        "donor", "key", "size", "seconds", "depths", "no-faults", "plot", "json")), "bench --help names all options",
+        "donor", "key", "size", "seconds", "depths", "no-faults", "json")), "bench --help names all options",
        shown(result))
     refused(farpage("bench"), "bench refuses to run without a donor", "--donor", status=2)
     refused(bench(*options, "x"), "bench refuses an argument", '"x"', status=2)
@@ -259,13 +251,11 @@ def bad_options_are_refused(donor):
             "key file", status=1)
     refused(bench("--donor", donor.uri), "bench refuses a donor that wants a key when none is given",
             donor.uri, status=1)
-    refused(bench(*options, "--plot", FOLDER / "no/plot.svg"), "bench refuses a --plot file that cannot be written",
-            "no/plot.svg", status=1)
     refused(bench(*options, "--json", FOLDER / "no/f.json"), "bench refuses a --json file that cannot be written",
             "no/f.json", status=1)
-    result = bench(*options, "--no-faults", "--depths", "1", "--plot", "/dev/full")
+    result = bench(*options, "--no-faults", "--depths", "1", "--json", "/dev/full")
     ok(result.returncode == 1 and result.stderr.count("\n") == 1 and "/dev/full" in result.stderr,
-       "bench fails when the disk under --plot is full", shown(result))
+       "bench fails when the disk under --json is full", shown(result))
 
 
 first_donor, second_donor = lender(), lender()
