@@ -58,7 +58,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	    {"engine", CONFIG_STRING, &options->engine, 0, 0, "NAME",
 	     "pager, swap, or auto: the pager where it can carry the command (default auto)"},
 	    {"donor", CONFIG_LIST, &options->donors, 0, 0, "URI",
-	     "a donor, tcp://HOST[:PORT]; give one or several, or @FILE, a donors file"},
+	     "a donor, tcp://HOST[:PORT]; give one or several, @FILE, or dns+srv://NAME"},
 	    {"far", CONFIG_SIZE, &options->far, 0, 0, "SIZE", "do not start unless the donors have this much free"},
 	    {"swap", CONFIG_STRING, &options->swap, 0, 0, "NAME",
 	     "the swap engine on a device of `farpage swap on`, and on that device's donors; none: not so"},
