@@ -88,6 +88,9 @@ int runtime_list(char ret_names[][RUNTIME_NAME_MAX + 1], unsigned max);
 int runtime_path(const char *name, const char *file, char ret_path[RUNTIME_PATH_MAX + 16]);
 /* Reads a file as a string. Returns its length, or -errno (-ENOENT, -E2BIG, ...). */
 ssize_t runtime_read(const char *name, const char *file, char *ret_text, size_t size);
+/* Both are for all users. runtime_read_status() reads the status that the daemon has last written, as JSON
+   (daemon/status.h). Returns its length, or -errno: -ESTALE if the daemon has written none for some seconds. */
+ssize_t runtime_read_status(const char *name, char *ret_text, size_t size);
 int runtime_read_device(const char *name, struct runtime_device *ret_device);
 /* Returns true if a process of the device's daemon lives. */
 bool runtime_is_served(const char *name);

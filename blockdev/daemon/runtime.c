@@ -18,6 +18,9 @@
 
 #define RUNTIME_BASE "/run/farpage"
 #define PATH_SIZE (RUNTIME_PATH_MAX + 16)
+#define STATUS_AGE_S 5 /* an older status is not that of now */
+#define STATUS_TRIES 5
+#define LOCK_FILE "/.lock" /* no device can have this name */
 
 static const char *runtime_base(void)
 {
@@ -56,18 +59,23 @@ int runtime_path(const char *name, const char *file, char ret_path[PATH_SIZE])
 	return 0;
 }
 
-/* Locks the parent folder. Returns a descriptor, whose closing unlocks it, or -errno. */
+/* Locks the parent folder: a file in it that only root can open, because all users can open the folder. Returns a
+   descriptor, whose closing unlocks it, or -errno. */
 static int base_lock(bool create)
 {
 	const char *base = runtime_base();
+	char path[RUNTIME_PATH_MAX + sizeof LOCK_FILE];
 	int fd, error;
+
+	if (snprintf(path, sizeof path, "%s" LOCK_FILE, base) >= (int)sizeof path)
+		return -ENAMETOOLONG;
 
 	if (create && mkdir(base, 0755) < 0 && errno != EEXIST)
 		return -errno;
 	/* All users may see which devices exist, whatever the umask is. */
 	if (create && chmod(base, 0755) < 0)
 		return -errno;
-	fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	while (flock(fd, LOCK_EX) < 0) {
@@ -134,7 +142,8 @@ static int folder_make(const char *name, struct runtime *runtime)
 
 	if (mkdir(runtime->folder, 0700) < 0)
 		return -errno;
-	if (mount("farpage", runtime->folder, "ramfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700") < 0) {
+	/* All users may open the public files, whose names they know. */
+	if (mount("farpage", runtime->folder, "ramfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0711") < 0) {
 		status = -errno;
 		rmdir(runtime->folder);
 		return status;
@@ -247,7 +256,7 @@ void runtime_leave(struct runtime *runtime)
 
 /* --- Files ----------------------------------------------------------------------------------------------- */
 
-int runtime_write(const struct runtime *runtime, const char *file, const void *data, size_t length)
+static int file_replace(const struct runtime *runtime, const char *file, mode_t mode, const void *data, size_t length)
 {
 	char path[PATH_SIZE], next[PATH_SIZE];
 	int fd, status = 0;
@@ -259,10 +268,38 @@ int runtime_write(const struct runtime *runtime, const char *file, const void *d
 		return -errno;
 	if (write(fd, data, length) != (ssize_t)length)
 		status = -EIO;
+	else if (fchmod(fd, mode) < 0)
+		status = -errno;
 	close(fd);
 	if (!status && rename(next, path) < 0)
 		status = -errno;
 	return status;
+}
+
+int runtime_write(const struct runtime *runtime, const char *file, const void *data, size_t length)
+{
+	return file_replace(runtime, file, 0600, data, length);
+}
+
+int runtime_public(const struct runtime *runtime)
+{
+	char path[PATH_SIZE];
+	int fd;
+
+	runtime_path(runtime->name, "status", path);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0 || fchmod(fd, 0644) == 0) /* whatever the umask is */
+		return fd < 0 ? -errno : fd;
+	close(fd);
+	return -EPERM;
+}
+
+void runtime_publish(int public, const char *text)
+{
+	size_t length = strlen(text);
+
+	if (public < 0 || pwrite(public, text, length, 0) < 0 || ftruncate(public, (off_t)length) < 0)
+		return; /* readers find an old status, which they do not use */
 }
 
 void runtime_unlink(const struct runtime *runtime, const char *file)
@@ -279,21 +316,29 @@ int runtime_write_device(const struct runtime *runtime, const struct runtime_dev
 	int length =
 	    snprintf(text, sizeof text, "%s %d %s\n", device->frontend, device->device.number, device->device.path);
 
-	return runtime_write(runtime, "device", text, (size_t)length);
+	return file_replace(runtime, "device", 0644, text, (size_t)length);
 }
 
-ssize_t runtime_read(const char *name, const char *file, char *ret_text, size_t size)
+/* Opens a file of a device's folder for reading. Returns the descriptor or -errno. */
+static int file_open(const char *name, const char *file)
 {
 	char path[PATH_SIZE];
 	int fd, status = runtime_path(name, file, path);
-	size_t have = 0;
-	ssize_t got = 1;
 
 	if (status < 0)
 		return status;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+ssize_t runtime_read(const char *name, const char *file, char *ret_text, size_t size)
+{
+	int fd = file_open(name, file), status = 0;
+	size_t have = 0;
+	ssize_t got = 1;
+
 	if (fd < 0)
-		return -errno;
+		return fd;
 	while (have < size && got > 0) {
 		got = read(fd, ret_text + have, size - have);
 		if (got > 0)
@@ -310,6 +355,29 @@ ssize_t runtime_read(const char *name, const char *file, char *ret_text, size_t 
 		return -E2BIG;
 	ret_text[have] = 0;
 	return (ssize_t)have;
+}
+
+ssize_t runtime_read_status(const char *name, char *ret_text, size_t size)
+{
+	static char again[CONTROL_REPLY_MAX];
+	ssize_t length = -EAGAIN;
+	struct stat stat;
+	int fd = file_open(name, "status"), status;
+
+	if (fd < 0)
+		return fd;
+	status = fstat(fd, &stat);
+	close(fd);
+	if (status < 0 || time(NULL) - stat.st_mtime > STATUS_AGE_S)
+		return -ESTALE;
+	/* The daemon overwrites the file in some microseconds. So two equal texts are whole. */
+	for (unsigned tries = 0; tries < STATUS_TRIES; tries++) {
+		length = runtime_read(name, "status", ret_text, size);
+		if (length < 0 ||
+		    (runtime_read(name, "status", again, sizeof again) == length && !strcmp(ret_text, again)))
+			return length;
+	}
+	return -EAGAIN;
 }
 
 int runtime_read_device(const char *name, struct runtime_device *ret_device)

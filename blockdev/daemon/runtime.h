@@ -12,11 +12,14 @@
  *
  *   pid          process id of the keeper
  *   options      options of the daemon, one per line
- *   device       the device, once it exists
+ *   device       the device, once it exists (public)
  *   state        the store's state file (client/far.h)
  *   control      the control socket (control.h)
  *   frontend     the front end's folder
  *   watermarks   see watermarks.h
+ *   status       the daemon's status, as status.h writes it, renewed every second (public)
+ *
+ * All users can read the public files. Only root can read the other files, and use the socket.
  *
  * The functions here are for the daemon that owns a folder. devices.h has the functions for any process.
  *
@@ -48,6 +51,13 @@ void runtime_leave(struct runtime *runtime);
 /* Replaces a file of the folder atomically. Returns 0 or -errno. */
 int runtime_write(const struct runtime *runtime, const char *file, const void *data, size_t length);
 int runtime_write_device(const struct runtime *runtime, const struct runtime_device *device);
+
+/* Opens the file `status` for runtime_publish(), and creates it if needed. Returns a descriptor that the caller closes,
+   or -errno. */
+int runtime_public(const struct runtime *runtime);
+/* Replaces the text of the file `status`. Does nothing if @public is negative. Readers notice if they read the text
+   meanwhile (runtime_read_status()). */
+void runtime_publish(int public, const char *text);
 
 void runtime_unlink(const struct runtime *runtime, const char *file);
 

@@ -36,6 +36,7 @@ struct served {
 	struct relief relief;
 	struct health_told health;
 	struct device_metrics *metrics; /* NULL without --metrics */
+	int public;                     /* from runtime_public() */
 };
 
 bool worker_can_adopt(const struct frontend_ops *ops, const struct settings *settings)
@@ -257,8 +258,12 @@ static struct status status_of(const struct served *served)
 
 static void served_publish(const struct served *served)
 {
+	/* too large for the stack; only the main thread uses it */
+	static char text[CONTROL_REPLY_MAX];
 	const struct status status = status_of(served);
 
+	status_write(&status, text, sizeof text);
+	runtime_publish(served->public, text);
 	if (served->metrics)
 		device_metrics_publish(served->metrics, &status);
 }
@@ -386,6 +391,8 @@ static enum worker_end served_end(struct served *served, enum service_end end)
 	const struct worker *worker = served->worker;
 
 	device_metrics_close(served->metrics);
+	if (served->public >= 0)
+		close(served->public);
 	disk_close(served->disk);
 	if (end != SERVICE_DETACHED) {
 		far_leave(served->store);
@@ -446,6 +453,7 @@ enum worker_end worker_run(const struct worker *worker)
 		device_metrics_close(served.metrics);
 		return WORKER_FAILED;
 	}
+	served.public = runtime_public(worker->runtime);
 	relief_open(&served.relief, worker->runtime->name, served.device.path);
 	begun = clock_now();
 	safety_settle();

@@ -28,7 +28,7 @@
 
 static const char *const states[] = {
     [DISK_SERVING] = "serving",   [DISK_DEGRADED] = "degraded", [DISK_FAILED] = "failed",
-    [DISK_ADOPTING] = "adopting", [DISK_LEFT] = "left",
+    [DISK_ADOPTING] = "adopting", [DISK_LEFT] = "left",         [DISK_UNKNOWN] = "unknown",
 };
 _Static_assert(sizeof states / sizeof states[0] == DISK_STATES, "a name for each state");
 
@@ -322,6 +322,9 @@ static enum disk_state state_told(const char *reply)
 
 enum disk_state disk_daemon_state(const char *name, char ret_reply[CONTROL_REPLY_MAX])
 {
+	if (geteuid())
+		return runtime_read_status(name, ret_reply, CONTROL_REPLY_MAX) > 0 ? state_told(ret_reply)
+										   : DISK_UNKNOWN;
 	if (control_ask(name, CONTROL_STATUS, STATUS_MS, ret_reply) > 0)
 		return state_told(ret_reply);
 	return runtime_is_served(name) ? DISK_ADOPTING : DISK_LEFT;

@@ -31,14 +31,15 @@ int disk_daemon_leave(const char *name);
    logged line. */
 int disk_daemon_detach(const char *name);
 
-enum disk_state { DISK_SERVING, DISK_DEGRADED, DISK_FAILED, DISK_ADOPTING, DISK_LEFT, DISK_STATES };
+enum disk_state { DISK_SERVING, DISK_DEGRADED, DISK_FAILED, DISK_ADOPTING, DISK_LEFT, DISK_UNKNOWN, DISK_STATES };
 const char *disk_state_name(enum disk_state state); /* "serving" */
 /* Returns true for the states that a daemon reports, false for those that this program finds out without a daemon. */
 bool disk_state_is_reported(enum disk_state state);
 /* Returns the exit status of a list that has shown a device in @state. @status is the exit status for the devices shown
    before. */
 int disk_state_status(enum disk_state state, int status);
-/* Asks the daemon of @name for its state. If disk_state_is_reported() is true for the result, @ret_reply has the
+/* Asks the daemon of @name for its state. For users other than root, reads the status that the daemon last wrote, and
+   returns DISK_UNKNOWN if that is old. If disk_state_is_reported() is true for the result, @ret_reply has the
    daemon's status as JSON (blockdev/daemon/status.h). */
 enum disk_state disk_daemon_state(const char *name, char ret_reply[CONTROL_REPLY_MAX]);
 

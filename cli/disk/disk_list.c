@@ -17,7 +17,8 @@ static const struct subcommands_text text = {
 	      "reached, replicas are lacking or pages were lost (exit status 3); \"failed\" when every donor is lost\n"
 	      "(exit status 4); \"adopting\" while a daemon comes, goes or is started anew; or \"left\": its daemon "
 	      "has died, and farpage disk adopt goes on with it, farpage disk detach\n"
-	      "removes it. USED is what its contents take of the donors' memory.\n\n",
+	      "removes it. For users other than root it is \"unknown\" while the daemon writes no status.\n"
+	      "USED is what its contents take of the donors' memory.\n\n",
     .after = "",
     .instead = "it shows all",
 };
@@ -39,8 +40,6 @@ int disk_list(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (subcommands_root("disk list") < 0)
-		return COMMAND_FAILED;
 	table = table_open("disk list", disk_columns, DISK_COLUMNS, &style);
 	if (!table)
 		return COMMAND_USAGE;

@@ -158,10 +158,7 @@ static void draw(struct screen *screen, struct watch *watch, const struct top_op
 	if (table)
 		runs_add_rows(&runs, table);
 	part(screen, "RUNS", table, geteuid() ? "none of this user" : "none");
-	if (geteuid() == 0)
-		part(screen, "DEVICES", devices_table(&devices, &disk_style), "none");
-	else
-		part(screen, "DEVICES", NULL, "only root may see them");
+	part(screen, "DEVICES", devices_table(&devices, &disk_style), "none");
 	if (options->donors.count)
 		part(screen, "DONORS", watch_table(watch, &donor_style), "not asked yet");
 	else

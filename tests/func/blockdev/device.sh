@@ -106,7 +106,7 @@ device_left() {
 	done
 	grep -F "$FARPAGE_RUNTIME" /proc/self/mounts | sed 's/^/mount /'
 	losetup --list --noheadings --output NAME,BACK-FILE | grep -F "$FARPAGE_RUNTIME" | sed 's/^/loop device /'
-	find "$FARPAGE_RUNTIME" -mindepth 1 | sed 's/^/file /'
+	find "$FARPAGE_RUNTIME" -mindepth 1 ! -name .lock | sed 's/^/file /'
 	[ "$FRONTEND" != ublk ] || find /dev -maxdepth 1 -name 'ublk[bc]*' | sed 's/^/device /'
 }
 

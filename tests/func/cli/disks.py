@@ -52,7 +52,7 @@ def known():
 
 def left_over():
     """Returns the remains of this test's devices on the machine."""
-    left = [str(path) for path in RUNTIME.iterdir()] if RUNTIME.exists() else []
+    left = [str(path) for path in RUNTIME.glob("*") if path.name != ".lock"]
     left += [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(FOLDER) in line]
     left += [line for line in loops() if str(FOLDER) in line]
     return left + processes()

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """test_disk.py: farpage disk with bad input, and the life of devices, also when daemons die."""
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,7 +11,7 @@ from pathlib import Path
 import disks
 from disks import FRONTEND, LOG, RUNTIME, unshared
 from donor import Donor, donor_options, donors
-from tap import FARPAGE, FOLDER, done, farpage, make_key, ok, refused, run, shown, wait_until
+from tap import FARPAGE, FOLDER, done, farpage, make_key, ok, refused, run, shown, skip, wait_until
 
 MIB = 1 << 20
 
@@ -39,6 +40,11 @@ def bad_arguments_are_refused():
     refused(farpage("disk", "eject"), "disk refuses an unknown verb", "eject", status=2)
 
 
+def user_can_run():
+    """Returns true if a user other than root can reach the command."""
+    return run("setpriv", "--reuid=65534", FARPAGE, "--version").returncode == 0
+
+
 def missing_devices_and_rights_are_told():
     """A mount namespace hides devices that the command needs."""
     attach = (FARPAGE, "disk", "attach", "--name=a", "--size=1M", "--memory", f"--log={LOG}")
@@ -52,9 +58,8 @@ def missing_devices_and_rights_are_told():
             "disk attach --frontend=ublk is refused without /dev/ublk-control", "/dev/ublk-control", status=1)
     refused(unshared(bare, *attach), "disk attach without a front end names both when neither is possible",
             "/dev/ublk-control", "/dev/fuse", status=1)
-    if os.access("/proc/self/exe", os.R_OK) and run("setpriv", "--reuid=65534", FARPAGE, "--version").returncode == 0:
-        for words in (attach[1:], ("disk", "detach", "a"), ("disk", "list"), ("disk", "adopt", "a"), ("disk", "leave", "a"),
-                      ("swap", "list")):
+    if user_can_run():
+        for words in (attach[1:], ("disk", "detach", "a"), ("disk", "adopt", "a"), ("disk", "leave", "a")):
             refused(run("setpriv", "--reuid=65534", FARPAGE, *words), f"{' '.join(words[:2])} is refused without root",
                     "root", status=1)
     ok(disks.nothing_left(), "refused disk commands leave nothing", disks.left_over())
@@ -76,6 +81,25 @@ def bad_donors_are_refused(donor):
     ok(result.returncode == 0 and disks.known()["a"]["size"] == 1 << 30,
        "disk attach --overcommit takes a size above the donors' room", shown(result))
     disks.detach("a")
+
+
+def every_user_lists_devices():
+    if not user_can_run():
+        skip("every user lists devices", "a user other than root cannot reach the command")
+        return
+    FOLDER.chmod(0o711)
+
+    def listed():
+        return run("setpriv", "--reuid=65534", FARPAGE, "disk", "list").stdout
+
+    ok(wait_until(lambda: listed() == farpage("disk", "list").stdout and listed().count("serving") == 2),
+       "disk list of another user shows the same as that of root", listed(), farpage("disk", "list").stdout)
+    private = [path.name for path in (RUNTIME / "one").iterdir() if path.stat().st_mode & 0o077]
+    ok(sorted(private) == ["device", "status"], "other users can read only the device's path and its status", private)
+    (RUNTIME / "one/status").unlink() # the daemon continues to write the file without a name
+    ok(re.search(r"^one .* unknown", listed(), re.M), "the state of a device without a status is unknown to another user",
+       listed())
+    FOLDER.chmod(0o700)
 
 
 def devices_are_attached_used_and_detached(donor):
@@ -106,6 +130,7 @@ def devices_are_attached_used_and_detached(donor):
     ok(rows[1] == ["one", "16M", device, FRONTEND, "serving", "1M", "1"], "disk list prints the device in a table",
        rows)
     ok(donor.says()["leased_bytes"] > 0, "the donor lends memory to a written device")
+    every_user_lists_devices()
     result = disks.detach("one")
     ok(result.returncode == 0 and result.stderr == "" and list(disks.known()) == ["two"],
        "disk detach removes one device and keeps the other", shown(result))

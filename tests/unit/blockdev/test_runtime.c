@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void names_are_checked(void)
@@ -94,6 +95,39 @@ static void folders_are_created_taken_over_and_removed(void)
 	   "a folder that was taken over is removed from the disk");
 }
 
+static void status_is_public_and_ages(void)
+{
+	const struct timespec old[2] = {{.tv_sec = time(NULL) - 60}, {.tv_sec = time(NULL) - 60}};
+	struct runtime runtime;
+	struct stat folder_stat, private, device;
+	char text[64], path[RUNTIME_PATH_MAX + 16];
+	int public;
+
+	runtime_create("one", &runtime);
+	runtime_write(&runtime, "options", "", 0);
+	runtime_write_device(&runtime, &(struct runtime_device){.frontend = "ublk", .device = {.path = "/dev/x"}});
+	ok(runtime_read_status("one", text, sizeof text) == -ENOENT, "a new folder has no status");
+	public = runtime_public(&runtime);
+	runtime_publish(public, "a long status");
+	runtime_publish(public, "short");
+	ok(runtime_read_status("one", text, sizeof text) == 5 && !strcmp(text, "short"),
+	   "a status replaces a longer one as a whole");
+	futimens(public, old);
+	ok(runtime_read_status("one", text, sizeof text) == -ESTALE, "a status of a minute ago is not that of now");
+	runtime_publish(-1, "x"); /* must do nothing */
+	close(public);
+	runtime_path("one", "options", path);
+	stat(path, &private);
+	runtime_path("one", "device", path);
+	stat(path, &device);
+	stat(runtime.folder, &folder_stat);
+	ok((folder_stat.st_mode & 0777) == 0711 && (device.st_mode & 0777) == 0644 && (private.st_mode & 0777) == 0600,
+	   "all users can open the public files of a folder, but neither list it nor read its options");
+	runtime_remove(&runtime);
+	snprintf(path, sizeof path, "%s/.lock", getenv("FARPAGE_RUNTIME"));
+	ok(stat(path, &private) == 0 && (private.st_mode & 0777) == 0600, "only root can lock the parent folder");
+}
+
 int main(void)
 {
 	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
@@ -105,5 +139,6 @@ int main(void)
 	}
 	setenv("FARPAGE_RUNTIME", folder(), 1);
 	folders_are_created_taken_over_and_removed();
+	status_is_public_and_ages();
 	return tap_done();
 }
