@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 
 #define DISK_RUNS 256u /* most runs in progress, per queue */
-#define DISK_EDGES 16u /* buffers per queue, for pages of which a request has only a part */
+#define DISK_EDGES 16u /* buffers per queue, for pages that a request covers only in part */
 #define DISK_ALIGN 64u /* a cache line */
 
 enum run_step { RUN_WHOLE, EDGE_READ, EDGE_FETCH, EDGE_STORE };

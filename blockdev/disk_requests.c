@@ -8,8 +8,8 @@
  * A run is one request to the store at a time; its cookie is the run's index. A run has one of these steps:
  *
  *   RUN_WHOLE    whole pages, from or to the front end's memory
- *   EDGE_READ    a page of which a part is read: the part is copied from the store's answer
- *   EDGE_FETCH   a page of which a part is written: the answer is changed, and the step becomes EDGE_STORE
+ *   EDGE_READ    a page that is read in part: the part is copied from the store's answer
+ *   EDGE_FETCH   a page that is written in part: the answer is changed, and the step becomes EDGE_STORE
  *   EDGE_STORE   the changed page is written
  *
  * Requests that the store does not accept at once stay in `ios` and are submitted again.

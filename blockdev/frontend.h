@@ -20,8 +20,8 @@ struct frontend_config {
 	uint32_t request_bytes; /* longest request, or 0 for the default */
 	unsigned spin_us;       /* how long a queue polls before it sleeps, or 0 */
 	int32_t number;         /* for adopt(): number of the device */
-	/* NULL, or called by start() when the kernel has the device, before it is ready. From then on it outlives
-	   this process. */
+	/* NULL, or called by start() when the kernel has made the device, which is not ready yet. From then on the
+	   device outlives this process. */
 	void (*made)(void *user, const struct frontend_device *device);
 	void *user;
 };

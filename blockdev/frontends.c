@@ -59,7 +59,7 @@ static int choose_any(const struct frontend_ops **ret_ops, char ret_note[FRONTEN
 	}
 	*ret_note = 0;
 	if (*why)
-		snprintf(ret_note, FRONTENDS_NOTE_MAX, "%s, for want of a faster one that survives its daemon: %.440s",
+		snprintf(ret_note, FRONTENDS_NOTE_MAX, "%s, because a faster front end does not work here: %.440s",
 			 ops->name, why);
 	*ret_ops = ops;
 	return 0;
@@ -75,7 +75,7 @@ int frontends_choose(const char *name, const struct frontend_ops **ret_ops, char
 		return choose_any(ret_ops, ret_note);
 	ops = frontends_find(name);
 	if (!ops) {
-		log_error("--frontend '%.32s': there is none of that name; give auto, ublk or fuse", name);
+		log_error("--frontend '%.32s': no such front end; give auto, ublk or fuse", name);
 		return -EINVAL;
 	}
 	status = ops->probe(why);

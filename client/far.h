@@ -82,8 +82,8 @@ struct far_config {
 	 * size, donors, replicas, backup or encryption. With a donors file, a difference in donors is no error: the
 	 * store first uses the donors named in the state file, and then follows the donors file.
 	 *
-	 * The caller must repeat the writes that were in flight when the earlier process ended. Until it repeats a
-	 * write, the write's pages have their old or new contents, or reads of them fail with -EBADMSG.
+	 * The caller must repeat the writes that were in flight when the earlier process ended. Until a write is
+	 * repeated, its pages have their old or new contents, or reads of them fail with -EBADMSG.
 	 *
 	 * Donors keep the slabs for grace_ms after the process has ended. store_close() empties the file.
 	 */
@@ -102,9 +102,8 @@ struct far_config {
 	 * Deadlines of the network:
 	 *
 	 *   connect_ms  If a donor does not answer within this time, opening fails and names the donor.
-	 *   io_ms       If an operation takes longer than this, its connection is ended and made anew. At most
-	 *               timeout_ms. 0 is the default: with replicas the fabric's default, with one copy half of
-	 *               timeout_ms, but at most 10 s.
+	 *   io_ms If an operation takes longer than this, its connection is ended and made anew. At most timeout_ms.
+	 *   0 means: with replicas the fabric's own limit; with one copy half of timeout_ms, but at most 10 s.
 	 */
 	struct fabric_config fabric;
 };

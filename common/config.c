@@ -41,7 +41,7 @@ struct source {
 	uint64_t given;    /* bit i is set if this source has given settings[i] */
 	const char *file;
 	unsigned line;
-	const char *section, *text;             /* of a file: the section to read, and the unread rest of the text */
+	const char *section, *text;             /* files: the section to read, and the unread rest of the text */
 	const struct config_defaults *defaults; /* set if the file has sections of other programs, too */
 	bool failed;
 };

@@ -24,7 +24,7 @@ struct control_group_memory {
 	uint64_t high;
 	uint64_t usage;
 	uint64_t swapped;
-	uint64_t inactive, active; /* pages of files: not used recently, used recently */
+	uint64_t inactive, active; /* pages of files: those not used recently, and those used recently */
 };
 
 /* Reads the group whose directory is @folder. Returns false if it has neither limit, or if @folder is not a group of

@@ -30,7 +30,7 @@ struct fabric_listener {
 	uint16_t port;
 };
 
-/* The array of fabric_poll()'s caller, to which poll() writes events. */
+/* The array of fabric_poll()'s caller. poll() writes events there. */
 struct backend_events {
 	struct fabric_event *events;
 	unsigned count, max;

@@ -145,7 +145,7 @@ static void mrs_free(struct fabric_region *region)
 	pthread_rwlock_unlock(&domain->bound);
 }
 
-/* Registers a new region with every device to which the domain is bound, or on error with none. */
+/* Registers a new region with every device of the domain's bindings. After an error, no device has the region. */
 static int mrs_make(struct fabric_region *region)
 {
 	struct fabric_domain *domain = region->domain;

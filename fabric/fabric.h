@@ -85,8 +85,8 @@ void fabric_get_served(const struct fabric *fabric, struct fabric_served *ret_se
 
 /* --- Protection domains and registered memory ------------------------------------------------------------ */
 
-/* The rights of peers to a registered range. This process may use the range as the local end of its own operations in
-   any case. */
+/* The rights of peers to a registered range. In any case, this process may use the range as the local end of its own
+   operations. */
 enum fabric_access {
 	FABRIC_LOCAL = 0,
 	FABRIC_REMOTE_READ = 1 << 0,
@@ -191,7 +191,7 @@ struct fabric_op {
 	enum fabric_op_kind kind;
 	uint32_t length;                    /* bytes, 1 to FABRIC_OP_MAX */
 	void *local;                        /* lies in `region`; the caller must not use it before the answer */
-	const struct fabric_region *region; /* of the connection's domain */
+	const struct fabric_region *region; /* a region of the connection's domain */
 	struct fabric_remote remote;
 	uint64_t cookie; /* copied into the FABRIC_DONE event */
 };

@@ -231,8 +231,8 @@ static bool poll_once(struct fabric *fabric, struct backend_events *out)
 	return moved || out->count;
 }
 
-/* Checks deadlines. Must be called before a poll writes events: a check may free a connection to which events
-   point. */
+/* Checks deadlines. Must be called before a poll writes events, because a check may free a connection of an
+   event. */
 static void expire_meanwhile(struct fabric *fabric)
 {
 	backends_expire(fabric, fabric->looked_at);

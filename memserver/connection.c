@@ -314,7 +314,7 @@ static void handshake_succeed(struct connection *connection, struct wire_message
 	connection_send(donor, session, welcome);
 }
 
-/* Takes a PROOF, followed by a MAC that proves it unchanged. */
+/* Takes a PROOF. The MAC behind it shows that nobody has changed it. */
 static void handshake_message(struct connection *connection, const void *data, size_t size)
 {
 	struct wire_message message, answer;

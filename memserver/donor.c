@@ -17,8 +17,8 @@ static const char *const line_names[] = {
     [DONOR_REFUSALS] = "refusals",
     [DONOR_MISTAKES] = "lines about clients whose connections were ended",
     [DONOR_VISITS] = "lines about clients that came or went",
-    [DONOR_LEASES] = "lines about slabs leased or given back",
-    [DONOR_LACKS] = "lines about what could not be had for a client",
+    [DONOR_LEASES] = "lines about slabs leased or released",
+    [DONOR_LACKS] = "lines about resources that a client could not get",
     [DONOR_ACTS] = "lines about draining",
 };
 static_assert(sizeof line_names / sizeof *line_names == DONOR_LINES, "every kind of line has its name");
@@ -380,7 +380,7 @@ static enum lease_outcome slab_prepared(struct donor *donor, const struct slab_a
 	}
 	if (answer->status != -ECANCELED && donor_may_tell(donor, DONOR_LACKS))
 		log_warning("no memory for slab %u: %s", answer->slab,
-			    answer->status == -ENOMEM ? "this machine needs what it has (see --reserve)"
+			    answer->status == -ENOMEM ? "this machine needs its memory (see --reserve)"
 			    : answer->status == -EPERM
 				? "the limit on locked memory is too low (see ulimit -l, LimitMEMLOCK=)"
 				: strerror(-answer->status));
@@ -458,7 +458,7 @@ void donor_drain(struct donor *donor, uint64_t now, uint32_t session, enum wire_
 		log_warning("draining by force (%s): what clients have not released in %.3g s is taken", who,
 			    (double)within_ns / 1e9);
 	else if (tell && what == WIRE_DRAIN_WAIT)
-		log_info("draining (%s): nothing new is lent, and clients are asked for what they have", who);
+		log_info("draining (%s): no slab is lent, and clients are asked to release their slabs", who);
 	else if (tell && what == WIRE_DRAIN_END)
 		log_info("lending again (%s)%s", who, donor->book->draining ? "" : ", as before");
 	lease_drain(donor->book, now, what, within_ns);

@@ -74,7 +74,7 @@ struct donor_totals {
 
 struct donor {
 	struct donor_config config;
-	uint64_t incarnation;     /* random; by it, a returning client notices a restart of the donor */
+	uint64_t incarnation;     /* random; shows a returning client that the donor was restarted */
 	struct patience patience; /* the clock for all the donor's deadlines; see donor_now() */
 	struct fabric *fabric;
 	struct fabric_domain *lobby;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Only uint64_t, because donor_metrics_publish() copies word by word. */
+/* All fields are uint64_t, because donor_metrics_publish() copies word by word. */
 struct figures {
 	uint64_t capacity_bytes, reserve_bytes, donated_bytes, leased_bytes, free_bytes, slab_bytes;
 	uint64_t slabs_in_use, slabs_revoking, clients, strangers;

@@ -224,7 +224,7 @@ int handover_read(struct handover *ret_handover)
 	if (good)
 		return 0;
 	handover_free(ret_handover);
-	log_error("cannot read what the program before hands over (" HANDOVER_VARIABLE "=%s)", text);
+	log_error("cannot read the list of leases from the earlier program (" HANDOVER_VARIABLE "=%s)", text);
 	return -EPROTO;
 }
 
@@ -318,7 +318,7 @@ int handover_adopt(const struct handover *handover, struct donor *donor)
 		slabs_adopt(handover, donor, sessions);
 	free(sessions);
 	if (status < 0) {
-		log_error("cannot take over what clients lease: %s; the contents are lost", strerror(-status));
+		log_error("cannot take over the leases of clients: %s; the contents are lost", strerror(-status));
 		return status;
 	}
 	lease_adopted(donor->book, handover->generation);

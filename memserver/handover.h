@@ -1,5 +1,5 @@
 /*
- * handover: what a donor tells the program that replaces it, so that no lease and no page is lost.
+ * handover: passes a donor's leases to the program that replaces the donor, so that no lease and no page is lost.
  *
  * Theory of operation. An operator upgrades a donor while clients hold its slabs. The running program replaces
  * itself by execve(2) (upgrade.h). Its memory is lost then, but two kinds of files stay open: the files with the

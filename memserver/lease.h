@@ -103,8 +103,8 @@ struct lease_session {
 	uint32_t owner_slabs;         /* maximum for all sessions of this owner, or 0 for no limit */
 	uint64_t grace_ns;            /* granted grace time */
 	uint64_t closed_ns;           /* grace time if the client's side closes the connection; at most grace_ns */
-	uint64_t heard_at;            /* time of the last message from the client; while active */
-	uint64_t said_at;             /* time of the last message to the client; while active */
+	uint64_t heard_at;            /* while active: time of the last message from the client */
+	uint64_t said_at;             /* while active: time of the last message to the client */
 	uint64_t vanished_at;         /* while in grace */
 };
 

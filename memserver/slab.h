@@ -32,12 +32,12 @@
 /* The files with the memory of all slabs (memfd_create(2)). Slab N lies at N * slab_config.bytes of one of them. */
 struct slab_files {
 	int plain;
-	int huge; /* of hugetlb pages, or negative for none */
+	int huge; /* the file of hugetlb pages, or negative for none */
 };
 
 struct slab_config {
 	uint32_t slabs;                     /* slab indexes are 0 .. slabs - 1 */
-	size_t bytes;                       /* of one slab; a power of two, at least a page */
+	size_t bytes;                       /* size of one slab; a power of two, at least a page */
 	uint64_t reserve;                   /* bytes that always stay available on the machine */
 	bool huge;                          /* take hugetlb pages while there are any */
 	bool lock;                          /* mlock the memory, so that it is never swapped out */

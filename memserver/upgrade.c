@@ -100,7 +100,7 @@ void upgrade_expire(struct upgrade *upgrade, uint64_t now)
 {
 	if (now < upgrade_due(upgrade))
 		return;
-	log_error("not upgraded, for %s has not read its settings in %.3g s: this program goes on", upgrade->path,
+	log_error("not upgraded, because %s has not read its settings in %.3g s: this program continues", upgrade->path,
 		  (double)UPGRADE_TRIAL_NS / 1e9);
 	upgrade_close(upgrade);
 }
@@ -163,7 +163,7 @@ bool upgrade_has_succeeded(struct upgrade *upgrade)
 	upgrade->trial = 0;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return true;
-	log_error("not upgraded, for %s could not take over (the line above says why): this program goes on",
+	log_error("not upgraded, because %s could not take over (the line above says why): this program continues",
 		  upgrade->path);
 	return false;
 }

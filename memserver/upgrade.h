@@ -37,7 +37,7 @@ struct upgrade {
 	char *const *argv;             /* lives as long as the program */
 	pid_t trial;                   /* the child, or 0 */
 	uint64_t give_up_at;           /* when a trial that has not ended is killed, by the donor's clock */
-	struct handover_extent extent; /* what the trial has accepted */
+	struct handover_extent extent; /* the leases that the trial has accepted */
 };
 
 /* Remembers the program file. Call it at the start, because a replaced file has no name any more. The caller has

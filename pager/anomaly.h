@@ -1,9 +1,9 @@
 /*
  * anomaly: handles pages that are not where their state says.
  *
- * Absent although resident. Something dropped the page without farpage's knowledge: the program called madvise(2)
- * past libc, or farpage has a bug. The page reads as zeroes, as it would without farpage, and the program continues.
- * `dropped_pages` counts such pages. The first one is logged, and then each time the count has doubled.
+ * Absent although resident. Something dropped the page without farpage's knowledge: the program made the madvise(2)
+ * system call itself, or farpage has a bug. The page reads as zeroes, as it would without farpage, and the program
+ * continues. `dropped_pages` counts such pages. The first one is logged, and then each time the count has doubled.
  *
  * Present although its contents are elsewhere. One of the two copies is wrong, and farpage cannot know which. The
  * process is stopped before it reads the page.

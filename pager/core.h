@@ -46,7 +46,8 @@ struct core {
 	struct kick handler_kick, evictor_kick;
 	_Atomic unsigned waiting;     /* number of faults that the handler has parked */
 	_Atomic uint64_t settlements; /* number of core_settled() calls */
-	_Atomic pid_t evictor_thread; /* the evictor's thread ID, by which the handler knows the evictor's own faults */
+	_Atomic pid_t evictor_thread; /* the evictor's thread ID, so that the handler recognises the evictor's own
+					 faults */
 	/* Held by the evictor while pages are PAGE_EVICTING, and by the handler while it adds a child of the
 	   program. */
 	pthread_mutex_t evict_lock;

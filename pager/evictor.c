@@ -23,7 +23,7 @@
 #define FULL_MS 5000u        /* how long writes to full donors are repeated */
 #define LATE_NS 500000000ull /* most time that counts between two failures because donors are full */
 #define ACCOUNT_SLACK                                                                                                  \
-	65536u /* most bytes by which tables grow between two account() calls: 14 per evicted page (30 if sealed) */
+	65536u /* most growth of tables between two account() calls, in bytes: 14 per evicted page (30 if sealed) */
 
 /* --- Writing ---------------------------------------------------------------------------------------------------- */
 
@@ -477,10 +477,9 @@ static void exceed_budget(struct evictor *evictor)
 	if (evictor->told_beyond)
 		return;
 	evictor->told_beyond = true;
-	log_warning(
-	    "process %d goes beyond its --local: %s of its memory cannot leave, for a device holds it (O_DIRECT, "
-	    "io_uring, RDMA), or it is read-only, executable or locked",
-	    getpid(), size_format((uint64_t)residents_held(&core->residents) * STORE_PAGE, size));
+	log_warning("process %d exceeds its --local: %s of its memory cannot leave, because a device holds it "
+		    "(O_DIRECT, io_uring, RDMA), or it is read-only, executable or locked",
+		    getpid(), size_format((uint64_t)residents_held(&core->residents) * STORE_PAGE, size));
 }
 
 static void make_room(struct evictor *evictor)

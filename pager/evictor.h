@@ -41,7 +41,7 @@ struct evictor {
 	uint64_t overhead;      /* bytes of farpage's fixed tables, which count against the budget */
 	uint64_t local;         /* the local budget in bytes, from the options */
 	unsigned since_account; /* batches since the last account() (evictor.c) */
-	int64_t beyond;         /* pages by which the limit was raised because too many pages are held */
+	int64_t beyond;         /* how many pages the limit was raised, because too many pages are held */
 	bool told_beyond;
 	/* When the last write failed, and for how long writes have failed. Both are 0 while writes succeed. */
 	uint64_t failed_at, failing_ns;

@@ -123,7 +123,7 @@ static void lose(struct handler *handler, const struct fetch *fetch, int status)
 	for (uint32_t i = 0; i < fetch->count; i++) {
 		uint64_t page = fetch->page + i;
 		if (core_count(&core->counters->lost, 1), __atomic_load_n(&core->counters->lost, __ATOMIC_RELAXED) == 1)
-			log_error("memory at %p of process %d is lost (%s): SIGBUS to whoever touches it",
+			log_error("memory at %p of process %d is lost (%s): touching it raises SIGBUS",
 				  (void *)core_address(core, page), getpid(), format_errno(status));
 		move(core, page, PAGE_FETCHING, PAGE_LOST, 0);
 		if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE) && fetch->thread)

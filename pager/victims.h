@@ -20,7 +20,7 @@
 
 struct victims {
 	char *frames;
-	uint32_t *page_of; /* for each frame: the page whose contents it has */
+	uint32_t *page_of; /* for each frame: the page whose contents the frame has */
 	uint8_t *writing;  /* 1 while the store reads from the frame */
 	uint32_t count, next;
 	uint32_t in_flight; /* number of frames being written */

@@ -1,9 +1,10 @@
 #!/bin/bash
-# ./dev bench [NAME...]: build-bench/, optimised, and its benchmarks one after the other.
-# ./dev bench vm [OPTION...] [PEER...]: one of them, with options of its own (vm --help).
-# ./dev bench soak NAME [ARGUMENT...]: long runs that look for what is rare (./dev bench soak lists them).
+# ./dev bench [NAME...]: builds an optimised tree in build-bench/ and runs its benchmarks one after the other.
+# ./dev bench vm [OPTION...] [PEER...]: runs the benchmark vm with its options (vm --help).
+# ./dev bench soak NAME [ARGUMENT...]: long runs that look for rare faults (./dev bench soak lists them).
 # ./dev bench programs [OPTION...]: real programs, each in several ways (programs --help).
-# ./dev bench resilience: those of what faults, and being ready for them, cost, each figure beside its target.
+# ./dev bench resilience: benchmarks of the cost of faults and of protection from them, each figure beside its
+# target.
 set -euo pipefail
 . scripts/packages.sh
 . scripts/tree.sh

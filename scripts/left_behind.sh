@@ -1,9 +1,9 @@
 #!/bin/bash
-# left_behind.sh before DIR: notes what is on this machine; left_behind.sh after DIR: TAP, one test for each kind of
-# thing, failed when there is something that was not there before.
+# left_behind.sh before DIR: notes what is on this machine. left_behind.sh after DIR: prints TAP with one test for
+# each kind of thing. A test fails if there is something that was not there before.
 set -uo pipefail
 
-# Programs that run from one of the test trees, or have one of its libraries loaded (farpage run's).
+# Programs that run from one of the test trees, or have a library of it loaded (under farpage run).
 list_processes() {
 	local maps pid
 	for maps in /proc/[0-9]*/maps; do
@@ -60,7 +60,7 @@ fi
 number=0
 for kind in "${kinds[@]}"; do
 	number=$((number + 1))
-	# Something that is just going (a process after its SIGTERM) has two seconds.
+	# A process may still be ending after its SIGTERM, so the check waits two seconds.
 	for _ in {1..20}; do
 		new=$(comm -13 "$2/$kind" <(list "$kind"))
 		[ -n "$new" ] || break

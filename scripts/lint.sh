@@ -1,5 +1,6 @@
 #!/bin/bash
-# ./dev lint: one line for each check, the complaints of those that fail below it; status 1 if any failed.
+# ./dev lint: prints one line for each check, and the complaints of a failed check below its line. Status 1 if any
+# failed.
 set -uo pipefail
 . scripts/packages.sh
 . scripts/tree.sh
@@ -8,12 +9,13 @@ packages_need lint || exit 1
 tree_setup build-lint clang -Dfuzz=true || exit 1
 ninja -C build-lint --quiet build.ninja >/dev/null || exit 1
 
-# files PATTERN...: the repository's, committed or about to be.
+# files PATTERN...: prints the files of the repository, committed or not.
 files() {
 	find . -path './build*' -prune -o -path ./.git -prune -o \( -name "$1" "${@:2}" \) -print | sort
 }
 
-# What is shipped. Tests do on purpose what no program should: leak, free twice, ask for nothing or for everything.
+# The sources that are shipped. Tests do on purpose what no program should: leak, free twice, allocate 0 bytes or all
+# memory.
 sources() {
 	files '*.c' | grep -v '^./tests/'
 }
@@ -40,7 +42,7 @@ check_headers() {
 	return $status
 }
 
-# cppcheck reads no system headers; without these macros it takes lists for syntax errors.
+# cppcheck reads no system headers; without these macros it reports uses of queue macros as syntax errors.
 check_cppcheck() {
 	sources | xargs -r cppcheck --quiet --std=c11 -j "$(nproc)" --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
 		--suppress=missingIncludeSystem --suppress='*:/usr/include/*' -D_GNU_SOURCE -D__linux__ -D__x86_64__ \

@@ -7,7 +7,8 @@ packages_need package
 folder=build-packages
 rm -rf "$folder"
 mkdir -p "$folder/source"
-# What git knows, as it is in the working tree. dpkg-buildpackage puts its packages beside the source folder.
+# Copies the files that git knows, as they are in the working tree. dpkg-buildpackage puts its packages beside the
+# source folder.
 git ls-files -z --cached | xargs -0 cp --parents -P -t "$folder/source"
 log=$folder/build.log
 echo "building $folder ..." >&2

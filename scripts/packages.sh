@@ -1,4 +1,5 @@
-# Sourced: packages_need VERB... installs what the verbs use and this machine lacks. Quick when nothing is missing.
+# Sourced: packages_need VERB... installs the packages that the verbs use and this machine lacks. Quick when none is
+# missing.
 # shellcheck shell=bash
 
 packages_build="gcc libc6-dev meson ninja-build pkgconf liburing-dev libsodium-dev libssl-dev libinih-dev libxxhash-dev
@@ -59,7 +60,7 @@ packages_need() {
 	rm -f "$log"
 }
 
-# Installs those of the packages that can be had, when run as root; says nothing of the others.
+# Installs the packages that apt offers, if run as root. Says nothing about the others.
 packages_try() {
 	[ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null || return 0
 	apt-get -q update </dev/null >/dev/null 2>&1

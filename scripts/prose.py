@@ -17,7 +17,7 @@ PATTERNS = [re.compile(pattern) for pattern in FORBIDDEN]
 
 
 def comments(text):
-    """Blocks of prose: the comments of a C file, each as (line, text)."""
+    """Yields the comments of a C file as blocks of prose (line, text)."""
     for found in re.finditer(r"/\*(.*?)\*/", text, re.S):
         line = text.count("\n", 0, found.start()) + 1
         block = []
@@ -34,7 +34,7 @@ def comments(text):
 
 
 def paragraphs(text, manual):
-    """Blocks of prose of a Markdown file or a manual page."""
+    """Yields the blocks of prose of a Markdown file or a manual page."""
     block, start, code = [], 1, False
     for number, row in enumerate(text.split("\n"), 1):
         fence = row.startswith("```") or (manual and row.startswith((".Bd", ".Ed")))

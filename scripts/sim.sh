@@ -1,6 +1,7 @@
 #!/bin/bash
-# ./dev sim [--seeds N] [--from S] | --replay S: simulated histories of client and donors; tests/sim/history.h tells what
-# those are. Runs as many at a time as there are processors. The first seed that goes wrong is printed; the status is 1.
+# ./dev sim [--seeds N] [--from S] | --replay S: simulated histories of client and donors; tests/sim/history.h
+# explains them. Runs one history on each processor at a time. The first seed that goes wrong is printed; the status
+# is 1.
 set -uo pipefail
 . scripts/packages.sh
 . scripts/tree.sh
@@ -30,7 +31,7 @@ if ! ninja -C build tests/sim/sim </dev/null >build/sim.log 2>&1; then
 fi
 [ -z "$replay" ] || exec build/tests/sim/sim --replay "$replay"
 
-# In parts, that the first seed that goes wrong is known soon, and what was found last is not what is told.
+# The seeds are run in parts. So the first failing seed is known soon, and a later one is not reported in its place.
 part=500 last=$((from + seeds))
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
@@ -45,7 +46,7 @@ simulate() {
 	fi
 }
 export -f simulate
-# What parts have to say: how many histories were fine, or what went wrong. A line of progress every 10 s at most.
+# Each part reports how many histories passed, or the failure. A progress line appears at most every 10 s.
 tell() {
 	local line total=0 next=10
 	while read -r line; do

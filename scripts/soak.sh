@@ -1,8 +1,8 @@
 #!/bin/bash
-# ./dev bench soak NAME [ARGUMENT...]: runs that look for what is rare. Each prints TAP or a table, and its status says whether
-# all was well.
+# ./dev bench soak NAME [ARGUMENT...]: runs that look for rare faults. Each prints TAP or a table. Status 0 if all
+# was well.
 #
-#   swap [OPTION...] [FABRIC...]  a virtual machine that swaps for its life, five minutes over each fabric (swap --help)
+#   swap [OPTION...] [FABRIC...]  a virtual machine that always swaps, five minutes over each fabric (swap --help)
 #   pages [MINUTES]               whole pages checked under farpage run, in a tree that traces them; an hour
 #   faults [MINUTES]              stress-ng under farpage run with two replicas, while one donor after the other is stopped,
 #                                 killed or drained; half an hour

@@ -1,8 +1,9 @@
 #!/bin/bash
-# ./dev test [--no-vm] [--long] [SUITE|NAME...]: three trees, the tests of each, and what they left on the machine; TAP throughout.
+# ./dev test [--no-vm] [--long] [SUITE|NAME...]: builds three trees, runs their tests, and checks that nothing is
+# left on the machine. Prints TAP.
 # Without --long the tests of meson's suite "long" are left out, unless they are named.
-# Once a minute a line says what runs, for how long already, and about how long is left.
-# The last line is "N passed, N failed, N skipped"; the status is that of the failures.
+# Once a minute a line names the running tests, the time so far, and the estimated time left.
+# The last line is "N passed, N failed, N skipped". Status 1 if any failed.
 set -uo pipefail
 . scripts/packages.sh
 . scripts/tree.sh
@@ -31,7 +32,7 @@ need=(test)
 [ "$machines" != wanted ] || need+=(vm)
 packages_need "${need[@]}" || exit 1
 
-# Minutes that all tests take on two processors with everything installed; none is known for a selection.
+# The minutes that all tests take on two processors with everything installed. A selection has no estimate.
 usual=
 if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
 	usual=26
@@ -44,7 +45,7 @@ all=(--no-suite long)
 results=$(mktemp -d)
 trap 'kill "$teller" 2>/dev/null; rm -rf "$results"' EXIT
 
-# Tells once a minute how far the tests are. The file "now" has the tree that is being tested.
+# Reports progress once a minute. The file "now" names the tree under test.
 tell() {
 	local minutes=0 now ended left
 	trap 'kill "$!" 2>/dev/null; exit' TERM
@@ -98,7 +99,7 @@ run() {
 	fi
 }
 
-# What the machines boot from is fetched and made here, outside any test's time.
+# The image of the virtual machines is fetched and made here, so no test's time limit includes this.
 without=
 case $machines in
 wanted)

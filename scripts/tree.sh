@@ -4,7 +4,8 @@
 meson=/usr/bin/meson
 [ -x "$meson" ] || meson=meson
 
-# tree_setup DIR CC [OPTION...]: configures DIR unless that is done; later changes of meson.build are ninja's matter.
+# tree_setup DIR CC [OPTION...]: configures DIR unless it is configured. ninja itself notices later changes of
+# meson.build.
 tree_setup() {
 	local dir=$1 compiler=$2 log
 	shift 2
@@ -20,7 +21,7 @@ tree_setup() {
 	rm -f "$log"
 }
 
-# tree_build DIR: ninja; what it prints is shown if it fails.
+# tree_build DIR: runs ninja, and shows its output if it fails.
 tree_build() {
 	local log status=0
 	echo "building $1 ..." >&2
@@ -31,7 +32,8 @@ tree_build() {
 	return $status
 }
 
-# tree_bin DIR: what people run, in DIR/bin. Hard links, so that a program finds its neighbours by its own path.
+# tree_bin DIR: links the programs into DIR/bin. The links are hard, so a program finds its neighbours by its own
+# path.
 tree_bin() {
 	local dir=$1 file
 	mkdir -p "$dir/bin"

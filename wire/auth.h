@@ -1,6 +1,6 @@
 /*
- * auth: computes the proofs by which client and donor show each other that they know the same pre-shared key, and the
- * keys derived from it.
+ * auth: computes the proofs of a session. With them, client and donor show each other that they know the same
+ * pre-shared key. Also computes the keys derived from that key.
  *
  * Theory of operation. A proof is a MAC under the key, so the key itself is never sent. The MAC covers random numbers
  * (nonces) of both sides. So a recorded proof is useless in another session. A side without a key uses the all-zero

@@ -73,7 +73,7 @@ int control_receive(int connection, enum control_verb *ret_verb)
 		*ret_verb = (enum control_verb)i;
 		return 0;
 	}
-	control_reply(connection, "error: that is none of status, detach and leave");
+	control_reply(connection, "error: the request must be status, detach or leave");
 	return -EINVAL;
 }
 

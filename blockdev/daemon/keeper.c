@@ -387,9 +387,9 @@ static int keeper_adopt(struct keeper *keeper)
 		return status;
 	status = device_read(keeper);
 	if (status < 0 || !worker_can_adopt(keeper->worker.ops, keeper->settings)) {
-		log_error("%s cannot be gone on with: %s; run: farpage disk detach %s", keeper->settings->name,
+		log_error("%s cannot be adopted: %s; run: farpage disk detach %s", keeper->settings->name,
 			  status < 0 ? "its daemon died before there was a device"
-				     : "what was in it went with its daemon",
+				     : "its contents were lost with its daemon",
 			  keeper->settings->name);
 		runtime_leave(&keeper->runtime);
 		return -ENODEV;

@@ -49,7 +49,7 @@ static void end_take(struct loop *loop, int connection, enum service_end end)
 	int status = -EALREADY;
 
 	if (end == SERVICE_LEFT && !control_is_awaited(connection)) {
-		log_warning("going on: whoever told this daemon to leave the device has given up");
+		log_warning("continuing: the caller that told this daemon to leave the device has given up");
 		return;
 	}
 	if (!loop->over)
@@ -111,8 +111,8 @@ static void keeper_check(struct loop *loop, short events)
 	if (!events || loop->alone)
 		return;
 	loop->alone = true;
-	log_warning("the process that starts this one anew when it dies has ended: run `farpage disk adopt` to have "
-		    "another");
+	log_warning(
+	    "the keeper of this daemon has ended, so nothing restarts the daemon if it dies: run `farpage disk adopt`");
 }
 
 enum service_end service_run(const struct service *service)

@@ -35,42 +35,43 @@ void settings_defaults(struct settings *settings)
 unsigned settings_table(struct settings *s, struct config_setting ret_table[SETTINGS_TABLE_MAX])
 {
 	const struct config_setting table[] = {
-	    {"name", CONFIG_STRING, &s->name, 0, 0, "NAME", "what the device is called"},
-	    {"size", CONFIG_SIZE, &s->size, 0, 0, "SIZE", "of the device, whole pages of 4096 bytes (required)"},
+	    {"name", CONFIG_STRING, &s->name, 0, 0, "NAME", "name of the device"},
+	    {"size", CONFIG_SIZE, &s->size, 0, 0, "SIZE",
+	     "size of the device, in whole pages of 4096 bytes (required)"},
 	    {"donor", CONFIG_LIST, &s->donors, 0, 0, "URI",
 	     "a donor, tcp://HOST[:PORT], rdma:// or auto://; may be repeated; or @FILE, a donors file"},
 	    {"key", CONFIG_STRING, &s->key_file, 0, 0, "FILE", "the key shared with the donors, see `farpage key`"},
 	    {"frontend", CONFIG_STRING, &s->frontend, 0, 0, "KIND",
 	     "ublk, fuse, or auto: ublk where the kernel has it (default auto)"},
 	    {"queues", CONFIG_NUMBER, &s->queues, 0, 64, "N",
-	     "queues, a thread each (0, the default: chosen by the front end)"},
+	     "number of queues, each with a thread (0, the default: the front end chooses)"},
 	    {"depth", CONFIG_NUMBER, &s->depth, 0, 1024, "N",
-	     "requests of a queue at a time (0, the default: chosen by the front end)"},
+	     "requests of a queue at a time (0, the default: the front end chooses)"},
 	    {"replicas", CONFIG_NUMBER, &s->replicas, 1, FAR_REPLICAS_MAX, "N",
 	     "donors that hold each page (default 1)"},
 	    {"rebuild-rate", CONFIG_SIZE, &s->rebuild_rate, 1, 0, "SIZE",
-	     "bytes a second that are copied when a replica is lost (default 256M)"},
+	     "how much is copied per second after a replica is lost (default 256M)"},
 	    {"scrub-rate", CONFIG_SIZE, &s->scrub_rate, 0, 0, "SIZE",
-	     "bytes a second of pages at rest that are read and checked (default 2M; 0: none)"},
+	     "how much the scrubber reads and checks per second (default 2M; 0: none)"},
 	    {"encrypt", CONFIG_FLAG, &s->encrypt, 0, 0, NULL,
 	     "encrypt pages before they leave, with a key that stays here"},
 	    {"backup", CONFIG_STRING, &s->backup, 0, 0, "PATH",
-	     "a file or block device: keep a copy of all pages on this local disk, should all donors of one die"},
+	     "a file or block device: keep a copy of all pages there, in case all donors of a page die"},
 	    {"spin-us", CONFIG_NUMBER, &s->spin_us, 0, 1000000, "US",
 	     "how long to poll for requests and answers before sleeping (default 50)"},
 	    {"timeout-ms", CONFIG_NUMBER, &s->timeout_ms, 100, 600000, "MS",
 	     "a donor that cannot be reached for this long is lost, and its pages with it (default 600000; "
 	     "with another copy 5000)"},
 	    {"grace", CONFIG_NUMBER, &s->grace_s, 2, 86400, "SECONDS",
-	     "how long donors keep pages for a daemon that died, if they agree (default 60)"},
+	     "how long donors should keep the pages of a daemon that died (default 60)"},
 	    {"overcommit", CONFIG_FLAG, &s->overcommit, 0, 0, NULL,
 	     "the device may be larger than what donors have free"},
 	    {"memory", CONFIG_FLAG, &s->memory, 0, 0, NULL,
-	     "serve memory of the daemon and no donors': to measure front ends"},
+	     "serve memory of the daemon instead of donors' memory, to measure front ends"},
 	    {"swap", CONFIG_FLAG, &s->swap, 0, 0, NULL,
-	     "it is to be swap space (swap on's is): serve it in real time, and raise the kernel's reserves meanwhile"},
+	     "the device will be swap space: serve it in real time, and raise the kernel's reserves meanwhile"},
 	    {"keep-vm-settings", CONFIG_FLAG, &s->keep_vm, 0, 0, NULL,
-	     "with --swap: leave vm.min_free_kbytes, vm.watermark_scale_factor and the control group as they are"},
+	     "with --swap: do not change vm.min_free_kbytes, vm.watermark_scale_factor and the control group"},
 	    {"metrics", CONFIG_STRING, &s->metrics, 0, 0, "PORT",
 	     "serve metrics for Prometheus over HTTP, on loopback or at ADDRESS:PORT (default: none)"},
 	    {"log", CONFIG_STRING, &s->log_file, 0, 0, "FILE",
@@ -86,10 +87,10 @@ unsigned settings_table(struct settings *s, struct config_setting ret_table[SETT
 static int options_read(struct settings *s, int argc, char **argv)
 {
 	const struct config_setting own[] = {
-	    {"adopt", CONFIG_FLAG, &s->adopt, 0, 0, NULL, "go on with a device whose daemon has ended"},
+	    {"adopt", CONFIG_FLAG, &s->adopt, 0, 0, NULL, "serve a device whose daemon has ended"},
 	    {"remove", CONFIG_FLAG, &s->remove, 0, 0, NULL, "remove a device whose daemon has ended"},
 	    {"ready-fd", CONFIG_NUMBER, &s->ready_fd, 3, INT_MAX, "N",
-	     "a descriptor that is told the device's path when it is ready"},
+	     "a descriptor that gets the device's path when the device is ready"},
 	    {"config", CONFIG_STRING, &s->config_file, 0, 0, "FILE", "read further settings from this file"},
 	    {"version", CONFIG_FLAG, &s->version, 0, 0, NULL, "print the version"},
 	    {0},
@@ -162,7 +163,7 @@ static int fixed_check(const struct settings *given)
 {
 	if (!given->size && !given->donors.count && !given->memory)
 		return 0;
-	log_error("%s goes on with a device as it is: leave --size, --donor and --memory out",
+	log_error("%s cannot change a device: leave --size, --donor and --memory out",
 		  given->adopt ? "--adopt" : "--remove");
 	return -EINVAL;
 }
@@ -269,7 +270,8 @@ static int kept_check(const struct settings *s)
 	for (unsigned i = 0; i < s->donors.count && !s->donors_file; i++) {
 		length += strlen(s->donors.items[i]) + sizeof "--donor=";
 		if (strchr(s->donors.items[i], '\n')) {
-			log_error("--donor: an address has no line break; give each with a --donor of its own");
+			log_error(
+			    "--donor: an address cannot have a line break; give each address with its own --donor");
 			return -EINVAL;
 		}
 	}
@@ -305,7 +307,7 @@ static int name_check(const struct settings *s)
 {
 	if (s->name)
 		return runtime_check_name(s->name);
-	log_error("no name given: say what the device shall be called, like --name disk1");
+	log_error("no name given: name the device, like --name disk1");
 	return -EINVAL;
 }
 

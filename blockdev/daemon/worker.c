@@ -380,9 +380,12 @@ static void abandoned_tell(const struct served *served)
 	const struct worker *worker = served->worker;
 
 	if (getppid() == worker->keeper)
-		log_warning("%s: whoever told its daemon to leave has given up: another goes on", served->device.path);
+		log_warning(
+		    "%s: the caller that told its daemon to leave has given up: another process serves the device",
+		    served->device.path);
 	else
-		log_error("%s is not served: whoever told its daemon to leave has given up; run: farpage disk adopt %s",
+		log_error("%s is not served: the caller that told its daemon to leave has given up; run: farpage disk "
+			  "adopt %s",
 			  served->device.path, worker->runtime->name);
 }
 

@@ -23,7 +23,7 @@
 #define BATCH 16u       /* most requests read or answered in a row */
 #define POLLS_A_LOOK 4u /* number of polls of the disk between two reads of requests */
 #define STACK_BYTES (256u << 10)
-#define TOUCHED_BYTES (64u << 10) /* of the stack, before serving */
+#define TOUCHED_BYTES (64u << 10) /* the part of the stack that is touched before serving */
 #define TICK_NS 20000000
 #define TICK_SIGNAL (SIGRTMIN + 4) /* the handler does nothing; only the queues' threads unblock it */
 #ifndef sigev_notify_thread_id

@@ -123,7 +123,7 @@ static int loop_configure(int32_t number, int file, const char *name, uint32_t b
 	} else if (status == 0) {
 		status = loop_backing(number, ret_backing, size);
 		if (status < 0) {
-			log_error("/sys does not tell what /dev/loop%d is over: mount sysfs there", (int)number);
+			log_error("/sys does not show the file under /dev/loop%d: mount sysfs there", (int)number);
 			ioctl(device, LOOP_CLR_FD);
 		}
 	}
@@ -145,7 +145,7 @@ int loop_attach(int file, const char *name, uint32_t block_bytes, int32_t *ret_n
 
 		if (number < 0) {
 			status = -errno;
-			log_error("no free loop device: %s; 'losetup -a' lists those there are", strerror(errno));
+			log_error("no free loop device: %s; 'losetup -a' lists all loop devices", strerror(errno));
 			break;
 		}
 		status = loop_configure(number, file, name, block_bytes, ret_backing, size);
@@ -153,7 +153,7 @@ int loop_attach(int file, const char *name, uint32_t block_bytes, int32_t *ret_n
 			*ret_number = number;
 	}
 	if (status == -EBUSY)
-		log_error("no loop device stays free for long enough: others take them; try again");
+		log_error("other processes take each free loop device first; try again");
 	close(control);
 	return status;
 }

@@ -65,7 +65,7 @@ struct ublk {
 	struct ublk_control *control;
 	struct ublk_info info; /* valid once the device was added or found */
 	bool added;            /* this process created the device, so a failed start deletes it */
-	int fd;                /* of /dev/ublkcN */
+	int fd;                /* descriptor of /dev/ublkcN */
 	char *arena;
 	size_t arena_bytes;
 	struct store_buffer *buffer;
@@ -295,14 +295,14 @@ static int device_add(struct ublk *ublk, const struct frontend_config *config)
 		config->made(config->user, &device);
 	}
 	if (!(ublk->info.flags & UBLK_USER_RECOVERY) || !(ublk->info.flags & UBLK_USER_RECOVERY_REISSUE)) {
-		log_error("%s: this kernel's ublk devices die with their daemon; Linux 6.1 has what is needed, and "
-			  "--frontend fuse works without",
-			  ublk->name);
+		log_error(
+		    "%s: this kernel's ublk devices die with their daemon; use Linux 6.1 or newer, or --frontend fuse",
+		    ublk->name);
 		return -EOPNOTSUPP;
 	}
 	parameters_fill(ublk, &parameters);
 	status = ublk_control_set_parameters(ublk->control, ublk->info.number, &parameters);
-	return status < 0 ? ublk_fail(ublk, "the kernel refuses what the ublk device is to be like", status) : 0;
+	return status < 0 ? ublk_fail(ublk, "the kernel refuses the parameters of the ublk device", status) : 0;
 }
 
 static int device_start(struct ublk *ublk)
@@ -400,8 +400,8 @@ static int device_find(struct ublk *ublk, uint32_t number)
 	if (status < 0)
 		return ublk_fail(ublk, "the kernel does not tell about its ublk device", status);
 	if (ublk->info.state != UBLK_QUIESCED || !(ublk->info.flags & UBLK_USER_RECOVERY_REISSUE)) {
-		log_error("%s: ublk device %u cannot be gone on with (state %u, flags %#llx); detach it", ublk->name,
-			  number, ublk->info.state, (unsigned long long)ublk->info.flags);
+		log_error("%s: ublk device %u cannot be adopted (state %u, flags %#llx); detach it", ublk->name, number,
+			  ublk->info.state, (unsigned long long)ublk->info.flags);
 		return -EINVAL;
 	}
 	status = ublk_control_get_parameters(ublk->control, number, &parameters);

@@ -60,7 +60,7 @@ static_assert(sizeof(struct ublk_command) == 32, "as the kernel has it");
 
 /* Features of the driver and flags of a device. */
 #define UBLK_USER_RECOVERY (1ull << 3)         /* the device survives its server */
-#define UBLK_USER_RECOVERY_REISSUE (1ull << 4) /* and then repeats unanswered requests */
+#define UBLK_USER_RECOVERY_REISSUE (1ull << 4) /* a recovered device repeats unanswered requests */
 #define UBLK_PER_IO_DAEMON (1ull << 13)        /* of Linux 6.16 */
 
 enum ublk_state { UBLK_DEAD, UBLK_LIVE, UBLK_QUIESCED };
@@ -84,7 +84,7 @@ static_assert(sizeof(struct ublk_info) == 64, "as the kernel has it");
 #define UBLK_PARAMETERS_DISCARD (1u << 1)
 
 struct ublk_parameters {
-	uint32_t length; /* of this struct, which differs between kernels */
+	uint32_t length; /* length of this struct, which differs between kernels */
 	uint32_t types;  /* which parts are set */
 	struct {
 		uint32_t attributes; /* 0: writable, not rotational, no volatile cache */

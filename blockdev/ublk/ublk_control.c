@@ -129,8 +129,8 @@ static int explain_no_ring(int status, char why[UBLK_WHY_MAX])
 {
 	if (status == -EPERM || status == -ENOSYS)
 		snprintf(why, UBLK_WHY_MAX,
-			 "ublk takes io_uring, which is not allowed here: see 'sysctl "
-			 "kernel.io_uring_disabled' and what confines this process (seccomp)");
+			 "ublk needs io_uring, which is not allowed here: see 'sysctl kernel.io_uring_disabled' and "
+			 "the seccomp profile of this process");
 	else
 		snprintf(why, UBLK_WHY_MAX, "ublk takes an io_uring of 128-byte entries (Linux 5.19 and up): %s",
 			 strerror(-status));

@@ -381,7 +381,7 @@ refused:
 /* Closes everything except the ring; see ublk_queue.h. */
 static void queue_close(struct ublk_queue *queue)
 {
-	io_uring_unregister_ring_fd(&queue->ring); /* of this thread; fails harmlessly if none is registered */
+	io_uring_unregister_ring_fd(&queue->ring); /* fails harmlessly if this thread has registered none */
 	disk_queue_close(queue->disk);
 	if (queue->descriptors)
 		munmap((void *)(uintptr_t)queue->descriptors, queue->descriptors_bytes);

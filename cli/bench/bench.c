@@ -58,13 +58,12 @@ struct bench_run {
 
 static int bench_help(const struct config_setting *settings)
 {
-	printf(
-	    "usage: farpage bench --donor URI [--donor URI...] [OPTION...]\n\n"
-	    "Measures what each donor gives this machine: latency and throughput of random pages of 4 KiB, read and\n"
-	    "written, with 1 to 64 in flight, and what a far fault costs. Give the same donor once for each fabric\n"
-	    "that it listens on, to compare them. Two take about a minute. Options:\n\n");
+	printf("usage: farpage bench --donor URI [--donor URI...] [OPTION...]\n\n"
+	       "Measures the memory of each donor: latency and throughput of random pages of 4 KiB, read and written,\n"
+	       "with 1 to 64 in flight, and the cost of a far fault. To compare fabrics, give the same donor once for\n"
+	       "each fabric that it listens on. Two donors take about a minute. Options:\n\n");
 	config_help(settings);
-	printf("\nCtrl-C ends it early and shows what was measured so far.\n\n"
+	printf("\nCtrl-C ends the benchmark early and shows the results so far.\n\n"
 	       "  farpage bench --donor tcp://10.0.0.7 --donor rdma://10.0.0.7 --key farpage.key\n");
 	return COMMAND_OK;
 }

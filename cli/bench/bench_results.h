@@ -25,7 +25,7 @@ struct bench_latency bench_latency_of(const struct histogram *histogram);
 
 struct bench_point {
 	bool measured;
-	struct bench_latency latency; /* of each page */
+	struct bench_latency latency; /* the latency of each page */
 	double seconds;               /* time in which all latency.count pages were read or written */
 };
 

@@ -212,11 +212,11 @@ static int leave_ask(const char *name)
 		return status;
 	status = control_ask(name, CONTROL_LEAVE, settings.timeout_ms + LEAVE_MS, reply);
 	if (status > 0 && strncmp(reply, "error: ", 7) == 0) {
-		log_error("%s goes on as it is: %s", name, reply + 7);
+		log_error("%s is unchanged: %s", name, reply + 7);
 		return -EBUSY;
 	}
 	if (status == -ETIMEDOUT)
-		log_error("%s goes on as it is: its daemon does not answer; see its log", name);
+		log_error("%s is unchanged: its daemon does not answer; see its log", name);
 	return status;
 }
 

@@ -16,40 +16,41 @@ const struct check checks[] = {
      "last",
      NULL},
     {"rdma.limits", "RDMA", "limits of", doctor_rdma_read, doctor_rdma_each_device, doctor_rdma_limits, FOR_RDMA,
-     "queues, regions and reads in flight are cut to what the device can", NULL},
+     "the device limits queues, regions and reads in flight", NULL},
 
     {"faults.right", "Page faults", "userfaultfd", doctor_faults_read, NULL, doctor_faults_right, FOR_CLIENTS,
      "pages that are not here are fetched by userfaultfd; without it farpage run does not start", NULL},
     {"faults.paging", "Page faults", "paging", doctor_faults_read, NULL, doctor_faults_paging, FOR_CLIENTS,
-     "only UFFDIO_MOVE (Linux 6.8) can tell a page that a device writes to (O_DIRECT, io_uring) from others; a lost "
-     "page is marked by UFFDIO_POISON (6.6)",
+     "only UFFDIO_MOVE (Linux 6.8) recognises a page that a device writes to (O_DIRECT, io_uring); UFFDIO_POISON (6.6) "
+     "marks a lost page",
      "a kernel of Linux 6.8 or newer (Debian 12: linux-image-6.12-amd64)"},
     {"faults.forks", "Page faults", "forks", doctor_faults_read, NULL, doctor_faults_forks, FOR_CLIENTS,
-     "a child that goes on without exec has its snapshot of far memory only if the kernel tells the pager of the fork "
+     "a forked child that does not call exec can use far memory only if the kernel reports the fork to the pager "
      "(CAP_SYS_PTRACE)",
      "run farpage as root, or with CAP_SYS_PTRACE, if the program forks without exec"},
 
     {"memory.lock", "Memory", "locked memory", doctor_memory_read, NULL, doctor_memory_lock, FOR_CLIENTS,
-     "over rdma:// the pager's buffers are pinned, and the limit is on what a process pins",
+     "over rdma:// the pager's buffers are pinned, and the kernel limits how much a process may pin",
      "ulimit -l unlimited (as root), or \"* - memlock unlimited\" in /etc/security/limits.conf and a new login"},
     {"memory.donate", "Memory", "locked memory of a donor", doctor_memory_read, NULL, doctor_memory_donate, 0,
-     "a donor pins what it lends over rdma://, and locks it with --mlock",
+     "a donor pins the memory that it lends over rdma://, and locks it with --mlock",
      "LimitMEMLOCK=infinity in farpage-memserver's unit, or ulimit -l unlimited before it starts"},
     {"memory.room", "Memory", "room", doctor_memory_read, NULL, doctor_memory_room, 0,
-     "a donor lends what is idle, within its control group, and never what the host needs",
+     "a donor lends idle memory, within its control group, and never memory that the host needs",
      "lend less, or end what uses the memory; slabs are leased only while there is room"},
     {"memory.huge", "Memory", "transparent huge pages", doctor_memory_read, NULL, doctor_memory_huge, 0,
      "donors put slabs on huge pages: fewer TLB misses, and less to pin and to map for a device",
      "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"},
     {"memory.hugetlb", "Memory", "hugetlb pages", doctor_memory_read, NULL, doctor_memory_hugetlb, 0,
-     "with --huge a donor takes pages from this pool, which are huge for certain; when it is used up, others", NULL},
+     "with --huge a donor takes pages from this pool, which are always huge, and ordinary pages when the pool is empty",
+     NULL},
     {"memory.overcommit", "Memory", "overcommit", doctor_memory_read, NULL, doctor_memory_overcommit, 0,
-     "under strict accounting far memory counts as if it were here, and programs are refused it at the limit of this "
-     "host",
+     "under strict accounting far memory counts as local memory, so programs cannot have more of it than this host's "
+     "limit",
      "as root: sysctl vm.overcommit_memory=0 (or 1)"},
     {"memory.maps", "Memory", "mappings of a process", doctor_memory_read, NULL, doctor_memory_maps, 0,
-     "each stretch of a program's memory with rights of its own is a mapping, and a process that may have no more gets "
-     "ENOMEM",
+     "each part of a program's memory with its own protection is a mapping, and a process at the limit of mappings "
+     "gets ENOMEM",
      "as root: sysctl vm.max_map_count=65530"},
 
     {"kernel.version", "Kernel", "version", doctor_kernel_read, NULL, doctor_kernel_version, 0,
@@ -58,12 +59,12 @@ const struct check checks[] = {
     {"kernel.io_uring", "Kernel", "io_uring", doctor_kernel_read, NULL, doctor_kernel_ring, 0,
      "tcp:// waits for its sockets in one system call with io_uring, and falls back to epoll", NULL},
     {"kernel.madvise", "Kernel", "process_madvise", doctor_kernel_read, NULL, doctor_kernel_madvise, 0,
-     "drops scattered pages in one call; farpage does without, run by run", NULL},
+     "drops scattered pages in one call; without it farpage drops them run by run", NULL},
     {"kernel.pressure", "Kernel", "memory pressure", doctor_kernel_read, NULL, doctor_kernel_pressure, 0,
      "tells how much this host waits for memory; for watching, farpage does without", NULL},
     {"kernel.ublk", "Kernel", "ublk", doctor_devices_read, NULL, doctor_devices_ublk, 0,
-     "the best front end of block devices; without it they are made of FUSE and a loop device: slower, and lost with "
-     "their daemon",
+     "the best front end of block devices; without it farpage uses FUSE and a loop device, which is slower and lost "
+     "with its daemon",
      NULL},
     {"kernel.fuse", "Kernel", "FUSE", doctor_devices_read, NULL, doctor_devices_fuse, 0,
      "where there is no ublk, a block device is a loop device over a file of FUSE", NULL},
@@ -82,7 +83,7 @@ const struct check checks[] = {
     {"donor.reach", "Donors", "donor", doctor_donors_read, doctor_donors_each, doctor_donors_reach, 0,
      "farpage run does not start unless every donor answers", NULL},
     {"donor.free", "Donors", "room on", doctor_donors_read, doctor_donors_each, doctor_donors_free, 0,
-     "what is free now can be leased by the next program",
+     "the next program can lease the free memory",
      "stop a client of it, let it lend more (--donate), or use another donor"},
     {"donor.distance", "Donors", "way to", doctor_donors_read, doctor_donors_each, doctor_donors_distance, 0,
      "each page that is not here costs at least a way there and back; the donor's process answers these messages, so "
@@ -91,8 +92,8 @@ const struct check checks[] = {
 
     {"swap.rights", "Swap devices", "rights of the daemon", doctor_swap_read, NULL, doctor_swap_rights,
      FOR_CLIENTS | FOR_SWAP,
-     "a daemon that is swapped out, killed for lack of memory, or made to wait for pages to leave takes the device, "
-     "and all that is swapped to it, with it",
+     "if the daemon is swapped out, killed for lack of memory, or has to wait for its own pages, all pages on the "
+     "device are lost",
      NULL},
     {"swap.group", "Swap devices", "control group", doctor_memory_read, NULL, doctor_swap_group, FOR_CLIENTS | FOR_SWAP,
      "in a full control group the daemon waits until pages of the group leave, and they leave through the daemon",
@@ -100,12 +101,12 @@ const struct check checks[] = {
     {"swap.tools", "Swap devices", "tools", doctor_swap_read, NULL, doctor_swap_tools, FOR_CLIENTS | FOR_SWAP,
      "farpage swap on runs mkswap, which writes the signature, and then the kernel swaps", "apt install util-linux"},
     {"swap.readahead", "Swap devices", "readahead", doctor_swap_read, NULL, doctor_swap_readahead, FOR_CLIENTS,
-     "around a page that is swapped in, the kernel may read others, up to 2^vm.page-cluster together: a gain for "
-     "programs that go through memory in order, and lost room and time for others",
+     "with a swapped page, the kernel reads its neighbours, up to 2^vm.page-cluster pages: good for programs that use "
+     "memory in order, and a waste of memory and time for others",
      "as root: sysctl vm.page-cluster=3, or 0 for access at random"},
     {"swap.reserves", "Swap devices", "reserves", doctor_swap_read, NULL, doctor_swap_reserves, FOR_CLIENTS,
-     "the way to a donor takes memory when none is left: the kernel keeps some free for that, and kswapd must begin "
-     "before programs have used it up",
+     "sending pages needs memory when none is left: the kernel keeps some free for that, and kswapd must begin before "
+     "programs have used it up",
      NULL},
     {"swap.space", "Swap devices", "space", doctor_donors_read, NULL, doctor_swap_space, 0,
      "a device larger than what its donors have free is refused (but with --overcommit), and its daemon's own memory "
@@ -113,7 +114,7 @@ const struct check checks[] = {
      "make the device smaller, add donors, or let them lend more (--donate)"},
     {"swap.safety", "Swap devices", "swap by", doctor_swap_read, doctor_safety_each_way, doctor_safety,
      FOR_CLIENTS | FOR_SWAP,
-     "pages leave for a swap device when memory has run out: if the way there needs memory, it may get some only when "
+     "pages leave for a swap device when memory has run out: if sending them needs memory, it may have to wait until "
      "pages have left",
      NULL},
     {"swap.device", "Swap devices", "device", doctor_devices_read, doctor_devices_each_left, doctor_devices_left, 0,

@@ -256,7 +256,7 @@ uint64_t doctor_devices_flight_kib(const struct host *host);
 bool doctor_swap_locks(const struct host *host);
 /* Returns the reserves that swapping to a device of this host needs. */
 struct watermarks doctor_swap_needed(const struct host *host);
-/* Returns the bytes of this host's memory that the daemon of a full swap device of host->swap bytes needs. */
+/* Returns how many bytes of local memory the daemon needs when its swap device of host->swap bytes is full. */
 uint64_t doctor_swap_daemon_bytes(const struct host *host);
 
 /* --- The report -------------------------------------------------------------------------------------------------- */

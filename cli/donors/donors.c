@@ -95,12 +95,12 @@ static const struct subcommands_text text = {
     .name = "donors",
     .before = "usage: farpage donors --donor URI [--donor URI...] [OPTION...]\n"
 	      "       farpage donors VERB URI [OPTION...]\n\n"
-	      "Asks each donor what it lends, how much of that is leased to clients, and how much is free. A donor\n"
-	      "that cannot be asked within two seconds is shown with the reason, and the exit status is then 1.\n\n",
+	      "Asks each donor how much it lends, how much of this is leased, and how much is free. A donor that\n"
+	      "does not answer within two seconds is shown with the reason, and the exit status is then 1.\n\n",
     .after = "\nverbs:\n"
 	     "  holders  list the clients that lease a donor's memory\n"
 	     "  drain    empty a donor, for maintenance\n"
-	     "  undrain  have a drained donor lend again\n\n"
+	     "  undrain  let a drained donor lend again\n\n"
 	     "farpage donors VERB --help tells more about a verb.\n\n"
 	     "  farpage donors --donor tcp://10.0.0.7 --donor tcp://10.0.0.8 --key /etc/farpage/key\n",
     .instead = "donors are named with --donor URI (the verbs are holders, drain and undrain)",

@@ -210,15 +210,14 @@ int drain_command_begin(int argc, char **argv)
 	const struct config_setting settings[] = {
 	    {"key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE", "the key shared with the donor"},
 	    {"admin-key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE",
-	     "the donor's admin key, in place of --key: without it nothing is taken by force, and nothing drained at "
-	     "all by a donor that has one"},
+	     "the donor's admin key, in place of --key; needed for --force, and for a donor that has an admin key"},
 	    {"timeout", CONFIG_NUMBER, &drain.timeout_s, 0, 1000000, "SECONDS",
-	     "stop waiting after that, with status 1; the donor goes on draining (default: wait)"},
+	     "stop waiting after this time, with status 1; the drain continues (default: wait)"},
 	    {"force", CONFIG_FLAG, &drain.force, 0, 0, NULL,
-	     "take what clients have not given back at the deadline: what has no other copy is lost"},
+	     "take unreleased slabs at the deadline: pages without another copy are lost"},
 	    {"deadline", CONFIG_NUMBER, &drain.deadline_s, 1, 3600, "SECONDS",
 	     "with --force: the donor is empty by then (default 10)"},
-	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print what is left at the end as JSON, sizes in bytes"},
+	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print the state at the end as JSON, sizes in bytes"},
 	    {0},
 	};
 	int status = visit_read(&drain.visit, "drain", settings, argc, argv);
@@ -245,7 +244,7 @@ int drain_command_end(int argc, char **argv)
 	const struct config_setting settings[] = {
 	    {"key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE", "the key shared with the donor"},
 	    {"admin-key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE",
-	     "the donor's admin key, in place of --key: a donor that has one lends again for its holder only"},
+	     "the donor's admin key, in place of --key; needed for a donor that has an admin key"},
 	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print the answer as JSON, sizes in bytes"},
 	    {0},
 	};
@@ -253,7 +252,7 @@ int drain_command_end(int argc, char **argv)
 
 	if (status == -ECANCELED) {
 		printf("usage: farpage donors undrain URI [OPTION...]\n\n"
-		       "Has a donor lend again that was drained. Clients keep what they have not given back yet.\n\n");
+		       "Lets a drained donor lend again. Clients keep the slabs that they have not released.\n\n");
 		config_help(settings);
 		return COMMAND_OK;
 	}

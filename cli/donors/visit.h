@@ -1,6 +1,6 @@
 /*
- * visit: what the verbs of `farpage donors` share that speak with one donor. They read the donor's name and key from the
- * command line, connect, ask, and disconnect.
+ * visit: common code of the verbs of `farpage donors` that speak with one donor. They read the donor's name and key
+ * from the command line, connect, ask, and disconnect.
  *
  * Threads: the caller's.
  */

@@ -4,7 +4,7 @@
 #include "client/far.h"
 
 struct run_donors {
-	uint64_t free_bytes; /* bytes of pages for which the donors together have room, with all replicas */
+	uint64_t free_bytes; /* bytes of pages that fit on all donors together, with all replicas */
 	uint64_t slab_bytes; /* slab size of the first donor */
 };
 

@@ -1,5 +1,5 @@
 /*
- * run_options: the options of `farpage run`, and its engines. An engine is a way to put far memory under a command.
+ * run_options: the options of `farpage run`, and its engines. An engine is a way to give a command far memory.
  *
  * An engine has two functions: one checks whether the engine can run a program on this machine, the other runs the
  * program. A check changes nothing, except that run_swap_check() may load the kernel's ublk driver.

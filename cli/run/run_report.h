@@ -24,7 +24,7 @@ struct run_summary {
 	uint64_t resident_now, far_now; /* bytes of the processes that still run */
 	uint64_t waiting_ns;            /* time that threads waited for far memory */
 	uint64_t computing_ns;          /* processor time of the command in user mode */
-	uint64_t wanted_bytes;          /* the --local with which no process would have needed far memory */
+	uint64_t wanted_bytes;          /* the smallest --local that would have kept all processes local */
 };
 
 /* Makes the report. @told is the path of a pipe. Each process that starts a pager writes a struct report_pager into
@@ -36,8 +36,8 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 /* The size of the text of run_report_thrashed(). */
 #define RUN_THRASHED_MAX 128
 /* Writes a hint for the user if the command waited for far memory for more than half of its time, otherwise an
-   empty text. @waited is that share of the command's time, from 0 to 1. @wanted is the --local in bytes with which
-   the command would not have waited. Returns @text. */
+   empty text. @waited is that share of the command's time, from 0 to 1. @wanted is the --local, in bytes, that would
+   have avoided these waits. Returns @text. */
 const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_THRASHED_MAX]);
 /* Prints the summary as one line on standard error. */
 void run_report_print(const struct run_summary *summary);

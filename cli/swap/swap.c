@@ -86,21 +86,19 @@ int command_swap(int argc, char **argv)
 {
 	static const struct subcommand verbs[] = {
 	    {.name = "on", .run = swap_on, .help = "make a device of donors' memory and swap to it"},
-	    {"off", .help = "bring the pages home and remove the device", .act = swap_off, .otherwise = SWAP_NAME,
+	    {"off", .help = "read all pages back and remove the device", .act = swap_off, .otherwise = SWAP_NAME,
 	     .about = "usage: farpage swap off [NAME]\n\n"
-		      "Brings what is swapped out to a device of farpage swap on (NAME, or \"" SWAP_NAME
-		      "\") back into memory, or\n"
-		      "to other swap space, and removes the device. Refuses if it would not fit. Ctrl-C interrupts it, "
-		      "and the\n"
-		      "device stays swap space. A device that was swapped off already is removed.\n"},
+		      "Moves all pages from a device of farpage swap on (NAME, or \"" SWAP_NAME
+		      "\") into memory, or to other swap\n"
+		      "space, and removes the device. Refuses if there is not enough memory. Ctrl-C interrupts the\n"
+		      "command, and the device stays swap space. A device that is no longer swap space is removed.\n"},
 	    {.name = "list", .run = swap_list, .help = "show swap space in donors' memory"},
 	    {.name = NULL},
 	};
 
 	return subcommands_run(
 	    verbs, "swap",
-	    "Swap space in donors' memory. What is swapped out lives on the donors only: when one dies, the\n"
-	    "programs whose pages it held are killed when they need them (--replicas 2 keeps them on two, and one may "
-	    "die).",
+	    "Swap space in donors' memory. Swapped pages are only on the donors. When a donor dies, programs are\n"
+	    "killed as soon as they need a page of that donor. With --replicas 2 one donor may die.",
 	    argc, argv);
 }

@@ -121,8 +121,8 @@ static int daemon_check(const char *name)
 	return -ENOTCONN;
 }
 
-/* Checks that the swapped pages fit into their control groups, or that other swap space, of which @swap bytes are
-   free, has room for the excess. Otherwise the kernel would kill a program of the group. */
+/* Checks that the swapped pages fit into their control groups, or that other swap space has room for the excess.
+   @swap is the number of free bytes there. Otherwise the kernel would kill a program of the group. */
 static int groups_check(const struct swap_area *area, uint64_t swap)
 {
 	char needed[SIZE_TEXT_MAX], limit[SIZE_TEXT_MAX];

@@ -16,7 +16,7 @@
 /* The last answer of a donor. */
 struct sight {
 	struct far_donor_info info;
-	int status;                /* of the last question: 0 or -errno */
+	int status;                /* the result of the last question: 0 or -errno */
 	double answer_ms;          /* time until the last answer */
 	char history[HISTORY + 1]; /* '.' or '!' for each question, the latest first */
 };

@@ -253,7 +253,7 @@ static void writes_put(struct backup *backup)
 	}
 }
 
-/* The disk has refused these pages of the current batch. Sets the status of all writes to which they may belong. */
+/* The disk has refused these pages of the current batch. Sets the status of all writes that may have sent them. */
 static void writes_fail(const struct backup *backup, uint64_t first, uint32_t count)
 {
 	uint64_t end = backup_ring_taken_count(&backup->ring) + backup->batch;

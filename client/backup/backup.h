@@ -59,10 +59,10 @@ struct backup_io {
 	uint8_t *data;
 	int status; /* the result: 0 or -EIO. The bytes of a read are not checked yet. */
 	/* Only the backup's thread uses the fields below. */
-	uint32_t there; /* of a read: pages that were found in the ring, one bit each */
-	uint32_t put;   /* of a write: number of its pages that were put into the ring */
-	uint64_t from;  /* of a write: backup_ring_put_count() before its first page was put in */
-	uint64_t until; /* of a write: backup_ring_put_count() after its last page was put in, or 0 before that */
+	uint32_t there; /* reads: pages that were found in the ring, one bit each */
+	uint32_t put;   /* writes: number of pages that were put into the ring */
+	uint64_t from;  /* writes: backup_ring_put_count() before the first page was put in */
+	uint64_t until; /* writes: backup_ring_put_count() after the last page was put in, or 0 before that */
 };
 
 struct backup_list {
@@ -114,7 +114,7 @@ void backup_close(struct backup *backup, bool keep);
    to adopt the store, backup_stop() first waits until the ring is empty. NULL is allowed. */
 int backup_start(struct backup *backup);
 void backup_stop(struct backup *backup);
-/* Does the thread's work at @now. Returns when to call this again, or UINT64_MAX if only when `wake` or the disk's
+/* Does the thread's work at @now. Returns when to call this again. UINT64_MAX means: when `wake` or the disk's
    descriptor is readable. */
 uint64_t backup_step(struct backup *backup, uint64_t now);
 /* Returns true if the thread was told to stop and has no work left. */

@@ -7,9 +7,9 @@
  * If no other process may adopt the store, the file has no name, except for a moment as PATH.XXXXXX. So no file is
  * left when the process ends, even if it is killed, and several stores may use the same path.
  *
- * If another process may adopt the store, the file keeps its name until the store is closed. One more page after
- * the store's pages carries a mark, by which a file that a killed process has left is recognized. A file of that
- * name without the mark is never changed.
+ * If another process may adopt the store, the file keeps its name until the store is closed. One more page after the
+ * store's pages carries a mark. By this mark, the file of a killed process is recognized. A file of that name
+ * without the mark is never changed.
  *
  * A block device is opened exclusively, and its contents are overwritten.
  *
@@ -39,9 +39,9 @@ struct backup_disk_done {
 };
 
 /*
- * Opens the backup for a store of @pages pages, of which at most @bytes bytes are in use at once. If @keep is true,
- * the file keeps its name, so that another process can adopt the store. If @adopt is true, an ended process has
- * left the file, and the call waits for the last writes of that process. Returns 0, or an error after one logged
+ * Opens the backup for a store of @pages pages. At most @bytes bytes of the store are in use at once. If @keep is
+ * true, the file keeps its name, so that another process can adopt the store. If @adopt is true, an ended process
+ * has left the file, and the call waits for the last writes of that process. Returns 0, or an error after one logged
  * line:
  *
  * - -EEXIST: @path is no backup, or is the backup of a killed store of this boot, which may still be adopted

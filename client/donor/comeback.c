@@ -101,9 +101,9 @@ static bool program_has_ended(const struct comeback *comeback, uint64_t now)
 	return comeback->reset && now - comeback->refused_since >= COMEBACK_REFUSED_NS;
 }
 
-/* Returns true if the reason for which a connection ended or was not made may soon pass. If this machine lacks
-   something (memory, descriptors, a device that is being reset), pages that are safe on the donor must not be given
-   up. If only one connection of an UP donor was at fault, the next handshake and the claims will show this. */
+/* Returns true if @status may soon pass: the reason why a connection ended or could not be made. If this machine
+   lacks something (memory, descriptors, a device that is being reset), pages that are safe on the donor must not be
+   given up. If only one connection of an UP donor was at fault, the next handshake and the claims will show this. */
 static bool status_may_pass(const struct comeback *comeback, int status, uint64_t now)
 {
 	if (is_up(comeback))

@@ -22,12 +22,12 @@
  * from an earlier moment if a request has been waiting since then. Otherwise a donor that goes away again and again
  * could delay a request for ever. When patience is over, the donor is LOST.
  *
- * Some donors are LOST earlier. If a connection was reset and the donor's machine then refuses connections for
- * COMEBACK_REFUSED_NS, the donor's program has ended and its memory is gone. If the last connection ended in mere silence and the next one is
- * refused, the machine may be booting, so the client waits. After a reboot the donor answers with a new
- * incarnation, and is LOST then. A name that does not resolve, or a missing route, may come back, so the client
- * waits, too. If this machine lacks something (memory, descriptors, a device), the donor is not at fault, so the
- * client waits until patience is over.
+ * Some donors become LOST earlier. If a connection was reset and the donor's machine then refuses connections for
+ * COMEBACK_REFUSED_NS, the donor's program has ended and its memory is gone. If the last connection ended in mere
+ * silence and the next one is refused, the machine may be booting, so the client waits. After a reboot the donor
+ * answers with a new incarnation, and is LOST then. A name that does not resolve, or a missing route, may come back,
+ * so the client waits, too. If this machine lacks something (memory, descriptors, a device), the donor is not at
+ * fault, so the client waits until patience is over.
  *
  * A donor that is being upgraded sends SUSPEND (-ERESTART). Its machine then refuses connections until the next program
  * listens, so the client waits, too. COMEBACK_REFUSED_NS is for clients that did not receive SUSPEND.

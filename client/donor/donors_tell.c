@@ -163,10 +163,9 @@ void donors_tell_replicas(struct far *far, bool whole)
 void donors_tell_leaving(struct far *far)
 {
 	if (log_again(&far->leaving_told, clock_now(), LEAVING_NS))
-		log_warning(
-		    "no other donor has room for what one wants back: it is moved to the backup %s, and slow until "
-		    "one has",
-		    far->backup_path);
+		log_warning("no other donor has room for recalled pages: they move to the backup %s, and are slow "
+			    "until a donor has room",
+			    far->backup_path);
 }
 
 void donors_tell_kept(struct far *far, uint64_t before)

@@ -28,7 +28,7 @@ struct session {
 	char uri[SESSION_URI_MAX]; /* after connecting: the address that worked, never "auto" */
 	bool automatic;
 	bool may_fall_back; /* RDMA is being tried, and TCP may be tried after it */
-	int rdma_status;    /* the error because of which RDMA is not used */
+	int rdma_status;    /* the error that prevents the use of RDMA */
 	uint64_t fall_back_at;
 };
 

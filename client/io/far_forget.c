@@ -15,8 +15,8 @@ void far_forget(struct far *far, uint64_t page, uint64_t count)
 		if (!chunk_is_untouched(table, chunk)) {
 			/* Loads the epoch before it changes the pages. If the epoch ends after that, its counts are
 			   void, and far_drop() does nothing. If the chunk had no slab then, it had no live pages.
-			   If pages were live all the same, they were brought back from the backup after the load,
-			   so loads the epoch again. */
+			   If pages were live nevertheless, they were brought back from the backup after the load, so
+			   loads the epoch again. */
 			enum chunk_state before = chunk_state(table, chunk);
 			bool ready = chunk_epoch(table, chunk, &epoch);
 

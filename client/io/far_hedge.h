@@ -5,8 +5,8 @@
  * Theory of operation. Each queue of a store with replicas measures how fast each donor answers reads (latency.h).
  *
  *   steer  far_hedge_steer() chooses the donor of a read: the chunk's first replica that can be reached, unless
- *          another replica's mean latency is less than half of the first one's. One read in HEDGE_LOOK goes to
- *          another replica all the same, because otherwise nobody would notice that a slow donor has recovered.
+ *          another replica's mean latency is less than half of the first one's. Even then, one read in HEDGE_LOOK
+ *          goes to another replica, because otherwise nobody would notice that a slow donor has recovered.
  *   hedge  A read is overdue after HEDGE_FACTOR times the lowest p99 of all connected donors, but never before
  *          HEDGE_LEAST_NS. far_hedge_look() then reads the same pages from another replica, too. The first answer
  *          with right checksums wins. There is at most one hedge for each HEDGE_COST reads, because more load makes

@@ -33,15 +33,16 @@ struct far_piece {
 	enum far_piece_state state;
 	bool cut_off; /* a connection ended, so nobody knows if the operation was carried out */
 	uint16_t request;
-	uint16_t donor; /* of a read: the donor that was asked first */
+	uint16_t donor; /* reads: the donor that was asked first */
 	uint32_t count;
 	uint32_t epoch;
 	uint64_t page;
 	uint64_t chunk;
 	uint8_t *data;
-	uint8_t *sealed;         /* of a write: its sealed pages in the queue's buffer, or NULL; far_sealed.h */
+	uint8_t *sealed;         /* writes: the sealed pages in the queue's buffer, or NULL; far_sealed.h */
 	uint64_t left;           /* donors that have not answered, one bit each */
-	struct far_try tries[2]; /* of a read that may be hedged: from `donor`, and from a second donor; far_hedge.h */
+	struct far_try tries[2]; /* the reads from `donor` and from a second donor, if this piece may be hedged;
+				    far_hedge.h */
 };
 
 /* Makes a piece of the request's next @count pages, and publishes it. @view is NULL if the piece uses no slot.

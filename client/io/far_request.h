@@ -43,12 +43,12 @@ struct far_request {
 	uint32_t next; /* pages that are complete or in flight */
 	uint32_t pieces;
 	int status;      /* status of the first piece that failed */
-	uint64_t failed; /* of a read: donors that have failed it, one bit each */
+	uint64_t failed; /* reads: donors that have failed this request, one bit each */
 	int failure;     /* the status of the first of these failures */
-	uint32_t single; /* of a read page by page: the current page, counted from io.page; otherwise FAR_NONE */
+	uint32_t single; /* the current page of a read page by page, counted from io.page; otherwise FAR_NONE */
 	struct far_wait waits[FAR_REPLICAS_MAX];
 	uint64_t wanted;    /* the chunk for whose slab it waits, or FAR_NO_CHUNK */
-	uint32_t denials;   /* that chunk's number of denials when the wait began */
+	uint32_t denials;   /* the number of denials of `chunk` when the wait began */
 	uint32_t only;      /* the only donor that it may use, or FAR_ON_BACKUP, or FAR_NONE for any */
 	uint32_t epoch;     /* if `only` is set: the epoch in which its chunk is counted */
 	bool anew;          /* it must be carried out anew, because a connection ended or a replica failed a read */

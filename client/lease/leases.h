@@ -149,8 +149,8 @@ enum leases_action_kind {
 	LEASES_FILL,    /* fill the JOINING slot of join `request`; then call leases_filled() */
 	LEASES_DRAIN,   /* when no operation uses the slab of join `request`, call leases_drained() */
 	LEASES_LEAVE,   /* move the pages of join `request`'s chunk to the backup; then call leases_left() */
-	LEASES_LACKING, /* tell the user: missing replicas are being rebuilt */
-	LEASES_WHOLE,   /* tell the user: no chunk lacks a replica any more */
+	LEASES_LACKING, /* tell the user that missing replicas are being rebuilt */
+	LEASES_WHOLE,   /* tell the user that no chunk lacks a replica any more */
 };
 struct leases_action {
 	enum leases_action_kind kind;

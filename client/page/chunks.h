@@ -1,5 +1,5 @@
 /*
- * chunks: the table that says which slab of which donor holds which part of the page array.
+ * chunks: the table that maps each part of the page array to slabs on donors.
  *
  * Theory of operation. The page array is divided into chunks, and each chunk fills one slab. A chunk has one slot
  * for each replica, and one to spare. One atomic word holds its state, epoch and count.

@@ -58,8 +58,7 @@ void rebuild_collect(struct far *far, uint64_t now);
 
 /* Opens the thread's queue. Called first on the thread. Returns 0 or -errno. */
 int rebuild_begin(struct rebuild *rebuild);
-/* Does the work that can be done now. Returns when to call this again, or UINT64_MAX if only after the next
-   event. */
+/* Does the work that can be done now. Returns when to call this again. UINT64_MAX means: after the next event. */
 uint64_t rebuild_step(struct rebuild *rebuild, uint64_t now);
 /* Closes the queue. No request may be in flight. */
 void rebuild_end(struct rebuild *rebuild);

@@ -33,7 +33,7 @@ struct scrub {
 	/* Only the rebuild thread uses the fields below. */
 	uint64_t page, end; /* the pages that the pass has reached */
 	unsigned slot;      /* the slot of their chunk to read next */
-	bool wrong;         /* some of these pages were returned changed */
+	bool wrong;         /* a donor returned wrong bytes for some of these pages */
 	uint64_t burst;     /* pages read since the last pause */
 	uint64_t begun;     /* when the pass began, or 0 if it has not begun */
 	uint64_t due;

@@ -74,7 +74,7 @@ static void op_answer(struct tcp_conn *conn, struct backend_events *out, int sta
 	event->status = status;
 }
 
-/* Places the data of the current frame, as far as it has arrived. Answers the frame when its data is complete. */
+/* Places the data of the current frame that has arrived so far. Answers the frame when its data is complete. */
 static enum step data_step(struct tcp_conn *conn, struct backend_events *out)
 {
 	struct tcp_incoming *incoming = &conn->incoming;
@@ -156,7 +156,7 @@ static enum step frame_done(struct tcp_conn *conn, const struct tcp_frame *frame
 	/* After an answer, the caller may reuse the memory. So an answer must not arrive before the request was
 	   sent. */
 	if (frame->status == TCP_GRANTED && conn->op_head == conn->op_sent)
-		return frame_broken(conn, "answer to what was not sent yet");
+		return frame_broken(conn, "answer to a request that was not sent yet");
 	if (frame->status == TCP_REFUSED) {
 		if (backend_events_full(out))
 			return STEP_ROOM;

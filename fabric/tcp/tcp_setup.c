@@ -388,7 +388,7 @@ static void arriving_make_room(struct tcp *tcp, uint64_t origin)
 	}
 	random_secret(&chance, sizeof chance);
 	conn = arriving[crowd_victim(ones, count, &newcomer, chance)];
-	log_debug("%s is closed, for it has said nothing, and too many arrive", conn->base.peer);
+	log_debug("%s is closed, because it has sent nothing, and too many connections arrive", conn->base.peer);
 	tcp_backend.disconnect(&conn->base);
 }
 

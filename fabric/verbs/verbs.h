@@ -127,7 +127,7 @@ struct verbs_conn {
 	struct verbs_noted noted;
 	struct fabric_conn base;
 	struct verbs *verbs;
-	struct verbs_listener *listener; /* REQUESTED: the listener to which the request came */
+	struct verbs_listener *listener; /* REQUESTED: the listener that received the request */
 	enum verbs_state state;
 	TAILQ_ENTRY(verbs_conn) link;        /* in `conns` or in `gone` */
 	TAILQ_ENTRY(verbs_conn) active_link; /* in `active` */
@@ -287,7 +287,7 @@ void verbs_disconnect(struct fabric_conn *base);
 /* Makes all resources of a connection. The CM must already have bound @conn to a device. Returns 0. On error, logs a line
    and returns -errno; verbs_shut() then frees the resources that were made. */
 int verbs_equip(struct verbs_conn *conn);
-/* Destroys the queue pair, the resources and the id, as far as they exist. */
+/* Destroys the queue pair, the resources and the id. Each may be missing. */
 void verbs_shut(struct verbs_conn *conn);
 /* Frees parked resources. May block if the CM has not reported a result: see struct verbs_parked. */
 void verbs_parked_free(struct verbs_parked *parked);

@@ -130,7 +130,7 @@ static void *connect_run(void *argument)
  *
  * With siw, rdma_connect() waits until its TCP socket is connected. If a signal, or task work of this thread's
  * io_uring, interrupts this wait, siw drops the TCP connection and tries again with the same port, which TCP refuses.
- * Besides, the siw of the accepting side then closes its listener for good (siw_cm_work_handler() of Linux 6.12).
+ * The siw of the accepting side then also closes its listener for good (siw_cm_work_handler() of Linux 6.12).
  * Therefore, for iWARP, another thread calls rdma_connect(), because it gets neither signals nor task work.
  */
 static int id_connect(struct rdma_cm_id *id, struct rdma_conn_param *param, bool iwarp)

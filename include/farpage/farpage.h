@@ -70,7 +70,7 @@ struct farpage_options {
 
 /* The smallest `local` that works, in bytes. */
 #define FARPAGE_LOCAL_MIN ((size_t)8 << 20)
-/* The bytes by which this minimum rises with `backup`, and with `encrypt`. */
+/* How many bytes more the minimum is with `backup`, and with `encrypt`. */
 #define FARPAGE_LOCAL_BACKUP ((size_t)4 << 20)
 #define FARPAGE_LOCAL_ENCRYPT ((size_t)2 << 20)
 
@@ -131,7 +131,8 @@ struct farpage_stats {
 	/* The first counts all pages moved out of the window. The second counts those that needed no write, because
 	   the donors had the same contents. The third counts pages of zeroes, which need no copy. */
 	uint64_t evicted_pages, evicted_clean_pages, evicted_zero_pages;
-	uint64_t fault_p50_ns, fault_p99_ns; /* of `faults_far`: from the moment when farpage learns of the fault */
+	uint64_t fault_p50_ns, fault_p99_ns; /* times of `faults_far`, from the moment when farpage learns of the
+						fault */
 	uint64_t stalls;                     /* faults that waited because `local` was used up */
 	uint64_t lost_pages;                 /* pages that raised SIGBUS */
 	uint64_t held_bytes;                 /* pages that must stay on this machine (a device writes to them, ...) */

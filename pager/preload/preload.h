@@ -21,8 +21,8 @@
  *     kernel, descriptors, near_heap, settings, report
  *     preload: the mode of the process
  *     far, child, keep, thread, start
- *     heap, remap, mapping, closing, library: what the program calls
- *     process: the constructor and the fork handlers
+ *     heap, remap, mapping, closing, library: the functions that the program calls process: the constructor and the
+ *     fork handlers
  *
  * Lock order:
  * 1. the lock of start.c
@@ -84,7 +84,7 @@ static inline bool preload_is_far(void)
 	}
 	return false;
 }
-/* Makes a page that the kernel zeroes in forked children, by which preload_mode() knows a child. Must be called
+/* Makes a page that the kernel zeroes in forked children, so that preload_mode() recognises a child. Must be called
    before preload_run(). Ends the process if the kernel has no such pages. */
 void preload_mark(void);
 /* Changes the mode to RUNNING. preload.lock is held. */

@@ -2,10 +2,10 @@
  * thread: makes farpage's threads near, from their first instruction to their last. They also use the C locale,
  * because a locale that the program has set is in the program's heap.
  *
- * pthread_create() calls malloc. If the program has its own malloc, that malloc may wait for a lock. Its holder may
- * wait for a far page, and thus for farpage. So in such a program no thread may be created once a page is far.
- * thread_spares_prepare() creates enough threads before that. They sleep until a near thread calls
- * pthread_create(), which then uses one of them.
+ * pthread_create() calls malloc. If the program has its own malloc, that malloc may wait for a lock. The thread that
+ * holds the lock may wait for a far page, so it waits for farpage. So in such a program no thread may be created
+ * once a page is far. thread_spares_prepare() creates enough threads before that. They sleep until a near thread
+ * calls pthread_create(), which then uses one of them.
  */
 #include "common/thread.h"
 #include "pager/preload/latch.h"

@@ -7,7 +7,7 @@
 #   donor_again INDEX                     starts a donor that has ended again, with its options and at its address
 #   donor_kill INDEX                      kills a donor and waits for its end
 #   donors_end                            ends the donors, and checks that they ran and end well; tap_done does this
-#   at_exit COMMAND                       has the command run when the test exits, before what was asked for earlier
+#   at_exit COMMAND runs the command when the test exits; later commands run first
 #   $FOLDER                               a folder for the test's files, removed at exit
 #
 # donors_start numbers donors from 0, in the order of their start. Three arrays tell of them:

@@ -22,7 +22,7 @@ _undo = []
 
 
 def ok(good, name, *notes):
-    """One check; @notes are shown if it failed."""
+    """Reports one check. Shows @notes if it failed."""
     global _count, _failed
     _count += 1
     print(f"{'' if good else 'not '}ok {_count} - {name}", flush=True)
@@ -35,12 +35,12 @@ def ok(good, name, *notes):
 
 
 def skip(name, why):
-    """A check that is left out."""
+    """Reports a skipped check."""
     ok(True, f"{name} # SKIP {why}")
 
 
 def at_end(undo):
-    """Has @undo called when the test ends, before what was given earlier. It may make a check."""
+    """Has @undo called when the test ends; functions given later are called first. @undo may report checks."""
     _undo.append(undo)
 
 
@@ -59,7 +59,7 @@ atexit.register(_end) # called first
 
 
 def done():
-    """Ends what the test has started, prints the plan and ends the program."""
+    """Calls all undo functions, prints the plan and ends the program."""
     _end()
     print(f"1..{_count}", flush=True)
     sys.exit(1 if _failed else 0)
@@ -72,7 +72,7 @@ def skip_all(why):
 
 
 def run(*command, **options):
-    """Runs a command to its end, at most a minute; its returncode, stdout and stderr as text."""
+    """Runs a command for at most a minute. Returns its returncode, and its stdout and stderr as text."""
     return subprocess.run([str(word) for word in command], **{
         "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 60,
         "check": False, **options})
@@ -100,12 +100,12 @@ def start(*words, **options):
 
 
 def shown(result):
-    """A finished run for a failed test's notes."""
+    """Returns the text of a finished run for the notes of a failed check."""
     return f"status {result.returncode}\n{result.stdout}{result.stderr}"
 
 
 def refused(result, name, *words, status=None):
-    """A refused command says what is wrong in one line on standard error with @words, and prints nothing else."""
+    """Checks that a refused command prints one line with @words on standard error, and nothing else."""
     good = result.returncode == status if status else result.returncode > 0
     ok(good and result.stdout == "" and result.stderr.count("\n") == 1 and
        result.stderr.startswith(("farpage: ", "farpage-blockdev: ")) and all(word in result.stderr for word in words),

@@ -59,7 +59,7 @@ refused() {
 	expect "$name is refused in one line" 1 "$(wc -l <<<"$said")"
 }
 tap_done() {
-	# What the test has started ends here, so that its end is checked, too.
+	# The test's processes end here, so that their ends are checked, too.
 	! declare -F donors_end >/dev/null || donors_end
 	echo "1..$TAP_COUNT"
 	exit $TAP_FAILED

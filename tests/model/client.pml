@@ -1,9 +1,9 @@
 /*
- * A client's control thread: a process for each donor. Each looks by itself whether the chunk wants a slot there, so
- * placement is any.
+ * A client's control thread, modelled as one process for each donor. Each process decides alone if the chunk wants a
+ * slot on its donor, so every placement is possible.
  */
 
-/* Sends on the session's connection; what is sent on one that has ended goes nowhere. */
+/* Sends a message on the session's connection. If the connection has ended, the message is lost. */
 inline say(c, d, message, value)
 {
 	if
@@ -15,7 +15,7 @@ inline say(c, d, message, value)
 	skip
 }
 
-/* The slot is no longer the chunk's. */
+/* Removes the slot from the chunk. */
 inline slot_forget(c, d)
 {
 	P(c, d).slot = NOTHING;
@@ -28,7 +28,7 @@ inline slot_forget(c, d)
 	skip
 }
 
-/* leases_release(): to a donor that is away it is not said, it takes back what is not claimed. */
+/* leases_release(): an away donor gets no message. It later takes back each slab that is not claimed. */
 inline slot_release(c, d)
 {
 	if
@@ -38,7 +38,7 @@ inline slot_release(c, d)
 	slot_forget(c, d)
 }
 
-/* What the chunk has or asks for besides live slots goes back: want_end(), and when it is lost. */
+/* Releases the chunk's slabs and requests, except live slots: in want_end(), and when the chunk is lost. */
 inline rest_release(c)
 {
 	e = 0;
@@ -83,7 +83,7 @@ inline rest_release(c)
 	(!IN_USE(c, d) || (USABLE(c, d) && !P(c, d).posted && !P(c, d).landed) ||                                      \
 	 (BELIEVES_STALE && IS_AWAY(c, d) && LIVE_SLOTS(c) > 1))
 
-/* A slab is gone; with the last one the chunk, and what is under way is carried out anew: chunk_lose(),
+/* A slab is lost. With its last slab the chunk is lost, too, and operations in progress start anew: chunk_lose(),
    integrity_lose(). */
 inline slot_lost(c, d)
 {
@@ -103,7 +103,7 @@ inline slot_lost(c, d)
 
 /* --- Comebacks: donors.c, comeback.c --------------------------------------------------------------------------- */
 
-/* donor_leave(): the round is over, what was asked for is void, what was being filled will not be. */
+/* donor_leave(): the round ends. Requests are void, and a slot that was being filled is given up. */
 inline donor_leave(c, d)
 {
 	P(c, d).comeback = AWAY;
@@ -122,7 +122,7 @@ inline donor_leave(c, d)
 	skip
 }
 
-/* A try that has come to nothing: COMEBACK_PAUSE. */
+/* A try has failed: COMEBACK_PAUSE. */
 inline donor_pause(c, d)
 {
 	P(c, d).comeback = AWAY;
@@ -130,7 +130,7 @@ inline donor_pause(c, d)
 	flush(down[PAIR(c, d)])
 }
 
-/* donor_try(). What is left of older connections has been read by now, or never will be. */
+/* donor_try(). Messages of older connections are read before, or never. */
 inline donor_try(c, d)
 {
 	P(c, d).comeback = TRYING;
@@ -159,7 +159,7 @@ inline donor_return(c, d)
 	P(c, d).tried = false
 }
 
-/* donor_welcomed(), comeback_welcomed(); then claims.c, of which there is one at most. */
+/* donor_welcomed(), comeback_welcomed(); then claims.c, with at most one claim. */
 inline donor_welcomed(c, d)
 {
 	down[PAIR(c, d)]?WELCOME, n;
@@ -243,7 +243,7 @@ inline lease_denied(c, d)
 	P(c, d).tried = client[c].chunk == WANTED
 }
 
-/* The donor wants it back: a live slot is moved, another just goes. */
+/* The donor recalls the slab. A live slot is moved, any other slot is released at once. */
 inline slot_revoked(c, d)
 {
 	down[PAIR(c, d)]?REVOKE, n;
@@ -255,7 +255,7 @@ inline slot_revoked(c, d)
 	n = 0
 }
 
-/* It has taken it. */
+/* The donor has taken the slab. */
 inline slot_taken(c, d)
 {
 	down[PAIR(c, d)]?REVOKED, n;
@@ -267,7 +267,8 @@ inline slot_taken(c, d)
 	n = 0
 }
 
-/* The donor is away, another replica lives: writes go on without it, and what it holds is never believed again. */
+/* The donor is away, and another replica is live. Writes continue without the away donor, and its slab is never read
+   again. */
 inline slot_detach(c, d)
 {
 	slot_forget(c, d)
@@ -281,7 +282,7 @@ proctype control(byte c, d)
 	byte n, e;
 end:
 	do
-	/* comeback_broke(): its end was heard, or a queue has told; or it is silent, or seems to be */
+	/* comeback_broke(): the connection ended, a queue reported its end, or the donor is or seems silent */
 	:: STEP {
 		client[c].running && P(c, d).comeback == UP && (!P(c, d).bound || P(c, d).broke) ->
 		donor_leave(c, d)
@@ -317,7 +318,7 @@ end:
 		begun = true;
 		lease_ask(c, d)
 	}
-	/* a chunk with too few replicas that stay gets another: rebuild, and the first half of a move */
+	/* a chunk that lacks replicas gets another: a rebuild, or the first half of a move */
 	:: STEP {
 		client[c].running && client[c].chunk == READY && P(c, d).comeback == UP && P(c, d).slot == NOTHING &&
 		    joins && STAYING(c) + WITH(c, JOINING) + WITH(c, ASKED) < REPLICAS ->
@@ -329,7 +330,7 @@ end:
 		    (P(c, d).comeback == AWAY || P(c, d).comeback == TRYING) && LIVE_SLOTS(c) > 1 && !BELIEVES_STALE ->
 		slot_detach(c, d)
 	}
-	/* the other half of a move */
+	/* the second half of a move */
 	:: STEP {
 		client[c].running && P(c, d).comeback == UP && P(c, d).slot == LIVE && P(c, d).leaving &&
 		    LIVE_SLOTS(c) + (MOVES_EARLY * WITH(c, JOINING)) > REPLICAS ->

@@ -1,4 +1,4 @@
-/* Bounds, deliberate mistakes, and what there is. */
+/* Bounds, deliberate mistakes, and the state. */
 #ifndef CLIENTS
 #define CLIENTS 2
 #endif
@@ -9,34 +9,34 @@
 #define REPLICAS 2
 #endif
 #ifndef FAULTS
-#define FAULTS 1 /* crashes, silences, broken connections: all together */
+#define FAULTS 1 /* crashes, silences and broken connections together */
 #endif
 #ifndef REVOKES
-#define REVOKES 0 /* slabs that donors want back */
+#define REVOKES 0 /* slabs that donors recall */
 #endif
 #ifndef JOINS
-#define JOINS 1 /* leases asked for to rebuild */
+#define JOINS 1 /* lease requests for rebuilds */
 #endif
 #ifndef DISCARDS
-#define DISCARDS true /* a client may give its chunk back */
+#define DISCARDS true /* a client may discard its chunk */
 #endif
 #ifndef WRITES
-#define WRITES 2 /* of each client; the page's version */
+#define WRITES 2 /* writes of each client; a write sets the page's version */
 #endif
 
 /*
  * Deliberate mistakes, each of which must be found (tests/model/test_model.py):
  *   NO_FENCE          a donor leaves a client's old data connections be
- *   NO_ZERO           a slab is leased with what was in it
+ *   NO_ZERO           a slab is leased with its old contents
  *   KEYS_LIVE_ON      a slab's memory is given away before its keys are dead
- *   BELIEVE_COMEBACK  a donor that started anew is believed to have what it had
+ *   BELIEVE_COMEBACK the client believes that a restarted donor still has the slab
  *   BELIEVE_STALE     a donor that is away is passed by, not detached: its slab is claimed again
  *   ACK_FIRST         a write is done with its first replica
  *   READ_JOINING      a replica that is being filled is read
  *   JOIN_UNCOPIED     a new replica counts as filled
- *   NEVER_CLEARED     what a client does not claim stays leased
- *   NO_GRACE_END      what a client that is gone held stays leased
- *   MOVE_EARLY        a slab that is wanted back is released before what is in it is elsewhere
+ *   NEVER_CLEARED a slab that its client does not claim stays leased
+ *   NO_GRACE_END the slab of a client that has ended stays leased
+ *   MOVE_EARLY a recalled slab is released before its page is elsewhere
  */
 #ifdef NO_FENCE
 #define FENCES false
@@ -94,7 +94,7 @@
 #define MOVES_EARLY false
 #endif
 
-/* One event. The run that looks whether every line is reached takes it apart (spin does not look into a d_step). */
+/* One event. The search for unreached lines uses atomic, because spin does not look into a d_step. */
 #ifdef COVERAGE
 #define STEP atomic
 #else
@@ -106,7 +106,7 @@
 #define P(c, d) pair[(c) * DONORS + (d)]
 #define NOBODY CLIENTS
 #define VERSION(c, n) ((c) * 8 + (n))
-#define NAMES 4 /* of a slab, one after the other: the code's never come round */
+#define NAMES 4 /* names of a slab, used in turn; the code never uses a name twice */
 
 mtype:comeback = { UP, AWAY, TRYING, CLAIMING, LOST }; /* client/donor/comeback.h; TRYING until the WELCOME */
 mtype:slot = { NOTHING, ASKED, ORPHAN, GRANTED, JOINING, LIVE };
@@ -117,25 +117,25 @@ mtype:slab = { FREE, PREPARING, LEASED, CLEARING };
 /* wire/wire.h; OPEN stands for connect, challenge and proof */
 mtype:message = { OPEN, LEASE, RELEASE, CLAIM, CLAIMED, WELCOME, GRANT, DENY, REVOKE, REVOKED };
 
-/* What one client and one donor have to do with each other. */
+/* The state shared by one client and one donor. */
 typedef pair_state {
-	/* The client's. */
+	/* Known to the client. */
 	mtype:comeback comeback;
-	mtype:slot slot; /* of the client's chunk on this donor */
+	mtype:slot slot; /* the slot of the client's chunk on this donor */
 	mtype:link link; /* the queue's data connection */
 	byte name;       /* of the slab in `slot` */
-	bool leaving;    /* the donor wants it back */
-	bool tried;      /* it has denied the chunk's lease */
+	bool leaving;    /* the donor recalls the slab */
+	bool tried;      /* the donor has denied the chunk's lease */
 	bool broke;      /* the queue has reported that the connection ended */
-	/* The donor's. */
+	/* Known to the donor. */
 	mtype:session session;
-	bool data; /* a data connection of the session, not fenced */
-	/* Between them. */
-	bool bound;  /* the session's connection at the donor is the client's present one; nobody knows that */
+	bool data; /* the session has a data connection that is not fenced */
+	/* Known to neither. */
+	bool bound;  /* donor and client use the same connection for the session */
 	bool same;   /* the donor is the incarnation that the client knows */
 	byte posted; /* version of a write under way on the data connection, or 0 */
-	byte late;   /* the same, of a connection that should have been fenced; only with NO_FENCE */
-	byte landed; /* one that the donor has, and the client does not know yet */
+	byte late;   /* the same for a connection that should be fenced; only with NO_FENCE */
+	byte landed; /* version that is on the donor, unknown to the client */
 };
 pair_state pair[PAIRS];
 chan up[PAIRS] = [3] of { mtype:message, byte };
@@ -144,14 +144,14 @@ chan down[PAIRS] = [4] of { mtype:message, byte };
 typedef client_state {
 	bool running;
 	mtype:chunk chunk;
-	byte versions; /* given so far */
-	byte last;     /* of the last complete write; 0: none, or the page is lost, which is an error to read */
-	byte write;    /* of the one under way, or 0 */
-	byte left;     /* donors that have not answered, a bit each; 0: it waits */
-	bool again;    /* a connection ended: it is to be carried out anew */
+	byte versions; /* versions used so far */
+	byte last;     /* version of the last complete write; 0: none, or the page is lost and reads fail */
+	byte write;    /* version of the write under way, or 0 */
+	byte left;     /* donors that have not answered, a bit each; 0: none, or the write is not posted */
+	bool again;    /* a connection ended, so the write starts anew */
 	byte copying;  /* 1 + donor of the joining slot that is being filled, or 0 */
-	/* A write was posted and is not complete: if the process ends, or it fails, the page is old, new or neither (which
-	   the checksum tells) until it is written again. */
+	/* A write was posted and is not complete. If the process ends or the write fails, the page is old, new or
+	   neither (the checksum detects this), until it is written again. */
 	bool unsure;
 };
 client_state client[CLIENTS];
@@ -161,13 +161,13 @@ typedef donor_state {
 	byte owner;
 	byte name;
 	bool claimed;
-	bool told;    /* its owner has been told that it is wanted back */
-	byte keys;    /* clients whose keys to it work, a bit each */
+	bool told;    /* its owner knows of the recall */
+	byte keys;    /* clients whose keys to the slab work, a bit each */
 	byte content; /* the page's version, 0: zero */
 };
 donor_state donor[DONORS];
 
-bool begun; /* some lease was asked for */
+bool begun; /* some lease was requested */
 byte faults = FAULTS, revokes = REVOKES, joins = JOINS;
 
 inline flush(channel)
@@ -181,19 +181,19 @@ inline flush(channel)
 
 /* --- What must hold after each event ------------------------------------------------------------------------------ */
 
-/* A replica that may be read, be it now or when its donor is back. */
+/* A replica that may be read, now or when its donor is back. */
 #define READABLE(c, d)                                                                                                 \
 	(client[c].running && client[c].chunk == READY && !client[c].write && !client[c].unsure && client[c].last &&   \
 	 (P(c, d).slot == LIVE || (READS_JOINING && P(c, d).slot == JOINING)))
 #define THERE(c, d) (donor[d].slab == LEASED && donor[d].owner == c && donor[d].name == P(c, d).name)
-/* 1 and 3: what a read would return is the last complete write, on each of them; without the checksum's help. */
+/* Properties 1 and 3: each such replica has the last complete write, without help of a checksum. */
 #define RIGHT(c, d) (!(READABLE(c, d) && THERE(c, d)) || donor[d].content == client[c].last)
-/* What a client believes to have it has, unless a message to it is on its way. */
+/* A client has each slab that it believes to have, unless a message to the client is on its way. */
 #define BELIEVED(c, d)                                                                                                 \
 	(client[c].running && P(c, d).slot == LIVE && P(c, d).comeback == UP && P(c, d).bound &&                       \
 	 len(down[PAIR(c, d)]) == 0)
 #define SOUND(c, d) (RIGHT(c, d) && (!BELIEVED(c, d) || THERE(c, d)))
-/* 2: one client's keys at most. */
+/* Property 2: the keys of at most one client work. */
 #define ONE_OWNER(d) (donor[d].keys == 0 || donor[d].keys == 1 || donor[d].keys == 2)
 
 #if CLIENTS > 1 && DONORS > 1

@@ -1,9 +1,9 @@
 /*
- * A donor: lease.c's book, and what memserver/donor.c does about it. One process for each kind of thing that happens
- * to it; all of them together are its one thread, but for worker(), which is its other one.
+ * A donor: the lease book (lease.c), and the actions of memserver/donor.c. Each kind of event has its own process.
+ * worker() is the donor's slab worker thread, and all other processes together are its main thread.
  */
 
-/* session_fence(), do_fence(): ends what there is of its connections, before anything else. */
+/* session_fence(), do_fence(): ends the session's connections, before anything else. */
 inline fence(c, d)
 {
 	P(c, d).bound = false;
@@ -18,7 +18,7 @@ inline fence(c, d)
 		fi;
 		P(c, d).posted = 0
 	fi;
-	/* What has not been read of it never will be; a new connection's opening stays. */
+	/* Its unread messages are lost; the OPEN of a new connection stays. */
 	if
 	:: up[PAIR(c, d)]?[OPEN, _]
 	:: else -> flush(up[PAIR(c, d)])
@@ -64,7 +64,7 @@ inline session_begin(c, d)
 	:: donor[d].owner == c -> donor[d].claimed = false
 	:: else
 	fi;
-	/* Whose client has given up meanwhile will end, or come again. */
+	/* If the client has given up meanwhile, it ends, or tries again. */
 	P(c, d).bound = client[c].running && P(c, d).comeback == TRYING;
 	tell(c, d, WELCOME, (donor[d].owner == c && donor[d].slab == LEASED))
 }
@@ -157,7 +157,7 @@ inline session_expire(c, d)
 	skip
 }
 
-/* What a session's end, silence and time bring about. */
+/* The effects of a session's end, of silence, and of time. */
 proctype book(byte c, d)
 {
 end:
@@ -170,7 +170,8 @@ end:
 	od
 }
 
-/* slab.c, lease_prepared(): fresh memory, registered in its owner's domain, then granted; or cleared again at once. */
+/* slab.c, lease_prepared(): the worker registers fresh memory in the owner's domain. Then the slab is granted, or
+   cleared again at once. */
 inline slab_prepared(d)
 {
 	if
@@ -188,7 +189,7 @@ inline slab_prepared(d)
 	skip
 }
 
-/* memory_put(), lease_cleared(): its keys are dead before its memory is the kernel's. */
+/* memory_put(), lease_cleared(): the slab's keys are dead before its memory returns to the kernel. */
 inline slab_cleared(d)
 {
 	if
@@ -204,7 +205,7 @@ inline slab_revoke(d)
 	tell(donor[d].owner, d, REVOKE, donor[d].name)
 }
 
-/* Past the deadline: its owner's keys die as with any other slab that is cleared. */
+/* After the deadline: the owner's keys die, as for every slab that is cleared. */
 inline slab_take(d)
 {
 	tell(donor[d].owner, d, REVOKED, donor[d].name);
@@ -223,7 +224,8 @@ end:
 	od
 }
 
-/* A write lands if its connection stands and its key works; else it is refused, which ends the connection. */
+/* A write reaches memory if its connection is up and its key works. Otherwise it is refused, which ends the
+   connection. */
 inline write_lands(c, d)
 {
 	if
@@ -238,7 +240,7 @@ inline write_lands(c, d)
 	P(c, d).posted = 0
 }
 
-/* The fabric, whose device at the donor carries out what is posted. */
+/* The fabric: the donor's device carries out posted writes. */
 proctype network(byte c, d)
 {
 end:

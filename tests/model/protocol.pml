@@ -1,26 +1,26 @@
 /*
  * protocol: leases, revocation, fencing, comebacks and rebuilding between clients and donors.
  *
- * Theory of operation. Every step is one event that a state machine of the code is given, with all that the code does
- * about it: the code runs one event at a time, too. Between events anything may happen in any order: messages of a
- * connection arrive in order or, when it ends, not at all; what is under way on a data connection lands when it likes
- * until the donor has fenced that connection; time is not modelled, so whatever a timer may cause may happen at any
- * time. Faults come out of a budget. Each client has one chunk of one page, each donor memory for one slab, so both
- * clients want the same memory. docs/model.md tells which line here is which code, and what is left out.
+ * Theory of operation. Every step is one event of a state machine of the code, with the whole response of the code.
+ * The code also runs one event at a time. Between events anything may happen in any order: messages of a connection
+ * arrive in order or, when it ends, not at all; a write on a data connection reaches memory at any time until the
+ * donor has fenced that connection; time is not modelled, so a timer may expire at any time. The number of faults is
+ * limited. Each client has one chunk of one page, each donor memory for one slab, so both clients want the same
+ * memory. docs/model.md says which line stands for which code, and what the model leaves out.
  *
- *   config.pml   bounds, deliberate mistakes (-D...), what there is
+ *   config.pml   bounds, deliberate mistakes (-D...), the state
  *   donor.pml    a donor: its book, its connections, its slab
  *   client.pml   a client's control thread
  *   queue.pml    its queue, and who writes
  *
- * What is checked: observer() after every event, the assertions in the events, and at_rest().
+ * spin checks observer() after every event, the assertions in the events, and at_rest().
  */
 #include "config.pml"
 #include "donor.pml"
 #include "client.pml"
 #include "queue.pml"
 
-/* The donor's program is started anew: its memory is gone, and all it knew. */
+/* The donor's program restarts, without its memory and its records. */
 inline donor_crashes(d)
 {
 	donor[d].slab = FREE;
@@ -46,7 +46,7 @@ inline donor_crashes(d)
 	c = 0
 }
 
-/* Its process ends without a word. What it had posted may still land. */
+/* The client's process ends without a message. Its posted writes may still reach memory. */
 inline client_ends(c)
 {
 	d = 0;
@@ -63,7 +63,7 @@ inline client_ends(c)
 	d = 0
 }
 
-/* chunk_recover(), donors_adopt(): the next process finds the chunk as it was, if it had slabs. */
+/* chunk_recover(), donors_adopt(): the next process finds the chunk unchanged, if it had slabs. */
 inline client_adopts(c)
 {
 	d = 0;
@@ -107,7 +107,8 @@ end:
 	od
 }
 
-/* --- When nothing can happen any more, everything is done ------------------------------------------------------- */
+/* --- When no event can happen any more, all work is done
+   -------------------------------------------------------- */
 
 #define SETTLED(c, d)                                                                                                  \
 	(empty(up[PAIR(c, d)]) && empty(down[PAIR(c, d)]) &&                                                           \
@@ -115,7 +116,7 @@ end:
 	 (!client[c].running || (P(c, d).comeback == UP && P(c, d).link == NOW) ||                                     \
 	  (P(c, d).comeback == LOST && P(c, d).session == NONE)) &&                                                    \
 	 (!client[c].running || P(c, d).slot == NOTHING || (P(c, d).slot == LIVE && THERE(c, d))))
-/* No page waits for ever, no slab is wasted: each is free, or the one that its owner knows of. */
+/* No page waits for ever, and no slab is wasted: each slab is free, or its owner knows it. */
 #define ANSWERED(c) (!client[c].running || (!client[c].write && client[c].chunk != WANTED && !client[c].copying))
 #define ACCOUNTED(d)                                                                                                   \
 	((donor[d].slab == FREE && !donor[d].keys) || (donor[d].slab == LEASED && donor[d].claimed && HELD(0, d)) ||   \
@@ -200,6 +201,6 @@ init
 }
 
 #ifdef LIVENESS
-/* Once a client is gone, the slab is not its for ever. */
+/* A client that has ended does not keep its slab for ever. */
 ltl leases_end { [] ((!client[0].running) -> <> (donor[0].owner != 0)) }
 #endif

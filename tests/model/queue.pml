@@ -2,7 +2,7 @@
 
 /* --- The queue: client/io/ ---------------------------------------------------------------------------------------- */
 
-/* link_drop(): what was under way is carried out anew, what was being filled is given up. */
+/* link_drop(): writes in progress start anew, and a slot that was being filled is given up. */
 inline link_drop(c, d)
 {
 	P(c, d).landed = 0;
@@ -13,7 +13,7 @@ inline link_drop(c, d)
 	if
 	:: client[c].left >> d & 1 ->
 		client[c].left = client[c].left & ~(1 << d);
-		client[c].again = client[c].left != 0 /* when the others have answered; or now */
+		client[c].again = client[c].left != 0 /* when the other donors have answered, or now */
 	:: else
 	fi;
 	skip
@@ -62,7 +62,7 @@ end:
 		P(c, d).link = NOW;
 		P(c, d).data = true
 	}
-	/* link_broke(): the donor has ended it; or it is silent, or seems to be */
+	/* link_broke(): the donor has ended the connection, or is or seems silent */
 	:: STEP {
 		P(c, d).link == NOW && !P(c, d).data ->
 		P(c, d).link = BROKEN;
@@ -79,7 +79,7 @@ end:
 	:: STEP {
 		P(c, d).landed && (P(c, d).link == NOW || P(c, d).link == BEFORE) -> link_answers(c, d)
 	}
-	/* the rebuild thread: writers of the page wait meanwhile */
+	/* the rebuild thread; writers of the page wait meanwhile */
 	:: STEP {
 		client[c].running && P(c, d).slot == JOINING && !client[c].left && !client[c].copying && REACHED(c, d) &&
 		    (!client[c].last || CAN_READ(c, OTHER(d))) ->
@@ -115,7 +115,7 @@ inline write_post(c)
 	d = 0
 }
 
-/* want_publish(): with what was granted */
+/* want_publish(): the chunk begins with the granted slabs */
 inline chunk_publish(c)
 {
 	d = 0;
@@ -133,7 +133,7 @@ inline chunk_publish(c)
 	client[c].chunk = READY
 }
 
-/* leases_want_deny(); the write fails, and the page is what it was */
+/* leases_want_deny(): the write fails, and the page keeps its contents */
 inline chunk_deny(c)
 {
 	rest_release(c);
@@ -155,7 +155,7 @@ inline chunk_want(c)
 	d = 0
 }
 
-/* far_forget(), idle_release(): nothing is live in it */
+/* far_forget(), idle_release(): the chunk has no live page */
 inline chunk_discard(c)
 {
 	d = 0;
@@ -188,7 +188,7 @@ end:
 	}
 	:: STEP { client[c].running && client[c].write && client[c].chunk == ABSENT -> chunk_want(c) }
 	:: STEP { client[c].running && client[c].chunk == WANTED && WITH(c, GRANTED) == REPLICAS -> chunk_publish(c) }
-	/* fewer have room than wanted: with one at least, or not at all; timeout: nobody is waited for any longer */
+	/* too few donors have room, or the timeout is over: the chunk begins with at least one slab, or is denied */
 	:: STEP {
 		client[c].running && client[c].chunk == WANTED && !CAN_ASK(c) && !WITH(c, ASKED) && !SOME_AWAY(c) &&
 		    WITH(c, GRANTED) && WITH(c, GRANTED) < REPLICAS ->

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
-"""test_model.py protocol|window|mistakes|liveness: searches the models with spin, in whole within their bounds; TAP.
+"""test_model.py protocol|window|mistakes|liveness: searches the models completely with spin, within their bounds.
+Prints TAP.
 
     protocol, window  every state of every configuration: no assertion fails, nothing is stuck, nothing was cut short,
                       and between them the configurations reach every line
     mistakes          each deliberate mistake (-D..., see the models) is found
-    liveness          under weak fairness, what a client that is gone held does not stay its
+    liveness          under weak fairness, the slabs of a client that has ended become free
 
 test_model.py --show "PML -D..." prints the shortest counterexample of one configuration, event by event.
-docs/model.md tells what the models are of and how to read that.
+docs/model.md explains the models and their counterexamples.
 """
 import re
 import shutil
@@ -25,7 +26,7 @@ MEMORY_MB = 2000
 DEPTH = 200000
 SECONDS = 1800  # of one search or compilation; on an idle processor each takes less than 60
 
-# What is searched in whole. The bounds not given are config.pml's, or window.pml's.
+# The configurations to search completely. config.pml and window.pml have the default bounds.
 PROTOCOL = {
     "2 clients, 2 donors, 2 replicas, a fault": "-DFAULTS=1 -DWRITES=1 -DJOINS=0 -DDISCARDS=false",
     "2 clients, 2 donors, 2 replicas, slabs come and go": "-DFAULTS=0 -DWRITES=2 -DJOINS=1",
@@ -42,7 +43,7 @@ WINDOW = {
     "two pages, a connection that breaks": "-DPAGES=2 -DWRITES=1 -DFAULTS=1 -DJOINS=2",
 }
 
-# The smallest bounds within which each shows.
+# The smallest bounds in which spin finds each mistake.
 ONE = "-DCLIENTS=1 -DDONORS=1 -DREPLICAS=1"
 PAGE = "-DPAGES=1 -DWRITES=2 -DFAULTS=1"
 MISTAKES = {
@@ -73,7 +74,7 @@ LIVENESS = {
 
 
 class Failed(Exception):
-    """A tool did not do what it should; its output."""
+    """A tool failed; the text has its output."""
 
 
 def command(words, cwd, seconds=SECONDS):
@@ -88,7 +89,7 @@ def command(words, cwd, seconds=SECONDS):
 
 
 def gather(name):
-    """The model in one file, so that a line's number is one line's, and where each line is from."""
+    """Returns the model's lines with all includes, and the origin of each line."""
     lines, origin = [], []
     for number, line in enumerate((HERE / name).read_text().splitlines(), 1):
         included = re.match(r'#include "(.*)"', line)
@@ -114,7 +115,7 @@ def line_shown(place):
 
 
 class Model:
-    """One configuration, compiled in a folder of its own."""
+    """One configuration, compiled in its own folder."""
 
     def __init__(self, name, defines, *options):
         self.folder = tempfile.mkdtemp(prefix="farpage-model-")
@@ -135,14 +136,14 @@ class Model:
         return command(["./pan", f"-m{DEPTH}", "-w22", *options], self.folder)
 
     def trail(self):
-        """The counterexample, a line an event: which process, and the event's first line."""
+        """Returns the counterexample: for each event a line with the process and the event's first line."""
         if not Path(self.folder, "model.pml.trail").exists():
             return []
         shown = command(["spin", "-t", "-p", *self.defines, "model.pml"], self.folder)
         events, before = [], None
         place = r"^\s*\d+:\s+proc\s+(\d+) \((\w+):\d+\) \S+:(\d+) \(state"
         for step in re.finditer(place, shown, re.M):
-            # Inside a d_step the number of the step stays; only the first line says what the event is.
+            # All lines of a d_step have the same step number. Only the first line names the event.
             number = step[0].split(":")[0]
             if number != before and step[2] != "init":
                 where = self.origin[int(step[3]) - 1]
@@ -151,7 +152,7 @@ class Model:
         return events
 
     def lines(self, output):
-        """Which lines with statements there are, and which of them the search has reached."""
+        """Returns the lines with statements, and those of them that the search has reached."""
         unreached, process = set(), None
         for line in output.splitlines():
             named = re.match(r"unreached in (?:proctype (\w+)|(init)|claim (\w+))", line)
@@ -175,7 +176,7 @@ class Model:
 
 
 def faults_of(output):
-    """Why a search was not one without errors, or nothing."""
+    """Returns the errors of a search, or nothing."""
     found = []
     if not re.search(r"errors: 0\b", output):
         found += re.findall(r"^pan:\d+: .*", output, re.M) or ["no result"]
@@ -190,7 +191,7 @@ def states_of(output):
 
 
 def search_all(name, configurations):
-    """Every configuration, and whether each line is reached by some."""
+    """Searches every configuration, and checks that each line is reached in one of them."""
     every, reached = set(), set()
     for title, defines in configurations.items():
         try:
@@ -203,7 +204,7 @@ def search_all(name, configurations):
                 reached |= seen
         except Failed as failure:
             tap.ok(False, f"{name}: {title}", failure)
-    # What says that something is wrong is not to be reached.
+    # A failing assertion must not be reached, so its line does not count.
     missed = sorted(place for place in every - reached if "assert(false)" not in line_at(place))
     tap.ok(every and not missed, f"{name}: every line is reached ({len(every)})", *map(line_shown, missed))
 
@@ -223,7 +224,7 @@ def search_liveness():
     for title, (defines, good) in LIVENESS.items():
         try:
             with Model("protocol.pml", defines + " -DLIVENESS", "-O1", "-DNOREDUCE", "-DNFAIR=6") as model:
-                # A mistake may break a property of states as well, and sooner: -A leaves those out.
+                # A mistake may also break an assertion, and sooner. -A ignores assertions.
                 output = model.search("-a", "-f", *([] if good else ["-A"]))
                 faults = faults_of(output)
                 cycle = "acceptance cycle" in output

@@ -3,19 +3,19 @@
  *
  * Theory of operation. One chunk has a full slot on donor A and gets a slot on donor B, which is joining until the
  * rebuild thread has copied every page to it. Each writer owns one page and has its own data connection to B, as has
- * the rebuild thread. What several threads look at is read and written in steps of its own, in the order of the lines:
- * the code has full fences where that matters (docs/model.md). A writer publishes its piece, looks at the window, and
- * only then at the slots; the copier sets its window and then waits for the pieces in it. B's connections may break at
- * any time; what was under way on one may land at any time until the donor is back, which fences it.
+ * the rebuild thread. Each access to memory that several threads use is a step, in the order of the lines. The code
+ * has full fences where the order matters (docs/model.md). A writer publishes its piece, looks at the window, and
+ * only then at the slots; the copier sets its window and then waits for the pieces in it. B's connections may break
+ * at any time; a write on a broken connection may reach memory at any time until the donor is back and fences it.
  *
  * Deliberate mistakes, each of which must be found (tests/model/test_model.py):
  *   PASS_WINDOW    a writer does not look at the window
  *   PASS_PIECES    the copier does not wait for the pieces in its window
  *   VIEW_FIRST     a writer looks at the slots before it has published its piece
  *   FULL_EARLY     a slot counts as full before all is copied
- *   COPY_AGAIN     a copy whose connection broke is made once more over a new one, nothing being fenced
+ *   COPY_AGAIN     a copy whose connection broke is repeated on a new connection without a fence
  *   SKIP_AWAY      a writer leaves out a slot whose donor is away, which stays the chunk's
- *   LATE_AFTER     a donor comes back without having fenced what is under way
+ *   LATE_AFTER a donor comes back without a fence of writes in flight
  */
 #ifndef PAGES
 #define PAGES 2
@@ -29,7 +29,7 @@
 #ifndef JOINS
 #define JOINS 2 /* slabs had from B */
 #endif
-#define QUEUES (PAGES + 1) /* one of each writer, and the copier's */
+#define QUEUES (PAGES + 1) /* one for each writer, and one for the copier */
 #define COPIER PAGES
 
 #ifdef COVERAGE
@@ -40,27 +40,27 @@
 
 mtype:slot = { NOTHING, JOINING, FULL };
 mtype:slot slot = NOTHING; /* on B */
-byte slab;                 /* which one it is */
+byte slab;                 /* the name of the slab in `slot` */
 byte piece[PAGES];         /* 1 + the page that a writer has under way, or 0 */
 byte window;               /* 1 + the page that is being copied, or 0 */
-byte copied;               /* `slab` of which all is copied */
+byte copied;               /* the `slab` that is copied completely */
 byte begun[PAGES];         /* version of the last write */
-byte last[PAGES];          /* and of the last complete one */
+byte last[PAGES];          /* version of the last complete write */
 byte on_a[PAGES], on_b[PAGES];
 
-/* One operation on a queue's connection: to A, which is reliable here, and to B. */
+/* One write on a queue's connections to A, which never fails here, and to B. */
 typedef operation {
-	byte a, b;   /* version to be written, or 0: none (any more) */
+	byte a, b;   /* version to write; 0: none, or done */
 	byte page;
 	byte slab;
-	byte late;   /* as b, of a connection that has ended: nobody waits for it */
-	bool broken; /* and the queue that did has not noticed yet */
-	bool up;     /* the connection to B is of the present round and stands */
+	byte late;   /* as b, on an ended connection: nobody waits for it */
+	bool broken; /* and its queue has not noticed the end yet */
+	bool up;     /* the connection to B belongs to the present round and is up */
 };
 operation queue[QUEUES];
 
 bool away;   /* B */
-bool wanted; /* some write waits for B: detach it */
+bool wanted; /* a write waits for B, so B's slot must be detached */
 byte faults = FAULTS, joins = JOINS;
 
 #if PAGES > 1
@@ -86,7 +86,7 @@ inline lands(q, what)
 {
 	if
 	:: queue[q].slab == slab -> on_b[queue[q].page] = what
-	:: else /* its key is dead */
+	:: else /* the slab's key is dead */
 	fi;
 	what = 0
 }
@@ -157,7 +157,7 @@ again:
 		OVER(q);
 		if
 		:: queue[q].broken ->
-			/* whether B has it is not known */
+			/* unknown if B has the write */
 			queue[q].broken = false;
 			piece[q] = 0;
 			goto again
@@ -170,7 +170,7 @@ again:
 	od
 }
 
-/* A read from B, now or when it is back, would return something else than the last complete write. */
+/* A read from B, now or when B is back, would not return the last complete write. */
 proctype reader(byte q)
 {
 end:
@@ -242,7 +242,7 @@ end:
 	:: STEP { slot == JOINING && window -> slot = FULL }
 #endif
 	:: STEP { slot == JOINING && copied == slab && !away -> slot = FULL }
-	/* donor_leave(): a queue has told; the round is over for all */
+	/* donor_leave(): a queue has reported the end, and the round ends for all */
 	:: STEP {
 		!away && !ALL_UP ->
 		away = true;
@@ -278,7 +278,7 @@ end:
 	od
 }
 
-/* When nothing can happen any more, every write is complete and the chunk has its replicas again, if it may. */
+/* When no event can happen any more, every write is complete, and the chunk has its replicas again, if possible. */
 proctype at_rest()
 {
 	timeout;

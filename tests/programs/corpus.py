@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """
-corpus.py [--all] [--only NAME] [--packages] [--table FILE] BIN: programs that people run, each under both engines of farpage run.
+corpus.py [--all] [--only NAME] [--packages] [--table FILE] BIN: runs programs that people use under both engines of
+farpage run.
 
-Each program runs by itself first; its output and exit status are what the engines are measured by. What is expected of
-an engine is one of these:
+Each program first runs by itself, and its output and exit status must be the same under an engine. One of these is
+expected of an engine:
 
   far      the same output and exit status, within the budget, with memory on the donors
   local    the same output and exit status, and a line that says what stayed local
@@ -34,9 +35,9 @@ LIMIT = 240 # seconds for one run
 MIB = 1 << 20
 MARKS = ("<!-- corpus -->", "<!-- end of corpus -->")
 
-# name: as people call it. needs: programs that must be there. check: for sh, fails if something else is missing. local: the
-# budget. preload: a library for LD_PRELOAD, as a pattern. command: for sh, in a folder that has the corpus's files; its
-# output is the same each time. before: what is made there first, without farpage.
+# name: the usual name. needs: programs that must be installed. check: for sh, fails if something else is missing.
+# local: the budget. preload: a library for LD_PRELOAD, as a pattern. command: for sh, in a folder that has the
+# corpus's files; its output is the same each time. before: a command that runs there first, without farpage.
 Program = namedtuple("Program", "name packages needs check local preload command before pager swap light")
 
 
@@ -46,7 +47,7 @@ def program(name, command, packages="", needs="", check="", local="16M", preload
 
 
 def preloaded(name, library, package):
-    """sort with another malloc than libc's."""
+    """sort with a malloc other than libc's."""
     return program(f"{name}, by LD_PRELOAD", "exec sort -S 200M --parallel=1 lines", package, preload=f"/usr/lib/*/{library}",
                    before=LINES)
 
@@ -133,7 +134,7 @@ PROGRAMS = [
 
 
 def prepare(one, folder):
-    """A folder with the corpus's files and what the program needs; or what went wrong."""
+    """Makes a folder with the corpus's files and the program's needs. Returns the folder, or the error."""
     shutil.copytree(FILES, folder)
     os.chmod(folder, 0o755)
     result = subprocess.run(["sh", "-ec", one.before], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -142,7 +143,7 @@ def prepare(one, folder):
 
 
 def lacking(one):
-    """Why the program cannot be tried here."""
+    """Returns the reason why the program cannot be tried here, or None."""
     for need in one.needs:
         if not shutil.which(need):
             return f"{need} is not installed"
@@ -167,8 +168,8 @@ class Corpus:
         self.failed |= not ok(good, name, *("\n".join(str(note).splitlines()[-20:]) for note in notes))
 
     def call(self, one, folder, *prefix):
-        """Runs it in a session of its own; None if it takes longer than LIMIT."""
-        # What the shell would become is started without it: farpage run judges a program by its file.
+        """Runs the command in a new session. Returns None if it takes longer than LIMIT."""
+        # A shell that would only exec the program is left out, because farpage run judges a program by its file.
         command = one.command[5:].split() if re.fullmatch(r"exec [\w./ -]+", one.command) else ["/bin/sh", "-c", one.command]
         environment = {**os.environ, "LD_PRELOAD": glob.glob(one.preload)[0]} if one.preload else None
         process = self.processes.start([*prefix, *command], cwd=folder, stdin=subprocess.DEVNULL, env=environment,
@@ -211,7 +212,7 @@ class Corpus:
             return result.returncode == 126 and result.stdout == b"" and said.count("\n") == 1
         if wanted == "denied":
             return result.returncode != 0 and result.stdout == b"" and "cannot read key file" in said
-        # A server may keep its children's standard error for itself: then the last line says it alone.
+        # A server may keep its children's standard error. Then only the last line says so.
         return wanted == "stopped" and figures.get("children_stopped", 0) > 0 and \
             ("--engine swap carries such programs" in said or "stopped for want of memory" in said)
 

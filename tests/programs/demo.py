@@ -1,7 +1,8 @@
 """
-demo.py [--no-vm] BIN: real programs on real text, with all their memory and with three quarters, a half and a quarter of it,
-the rest lent by two donors on this machine; then one that swaps to donors, here and in a virtual machine with RDMA (--no-vm:
-only here). BIN is where farpage and the daemons are. Exit status 1 if an answer differs.
+demo.py [--no-vm] BIN: runs real programs on real text, with all their memory local, and with three quarters, a half
+and a quarter of it. Two donors on this machine lend the rest. Then a program swaps to donors, here and in a virtual
+machine with RDMA (--no-vm: only here). BIN is the folder of farpage and the daemons. Exit status 1 if an answer
+differs.
 """
 import argparse
 import filecmp
@@ -24,7 +25,7 @@ CHECKOUT = HERE.parents[1]
 SCALE = 0.5 # of jobs.make_jobs: the memory of the largest program is then about 200 MB
 DISK_NEEDED = 700 << 20
 LOCAL_MIN = 8 << 20
-SWAP_TEXT = 24 << 20 # what is sorted on swap; that takes twice as much memory
+SWAP_TEXT = 24 << 20 # size of the text to sort on swap; the sort takes twice as much memory
 SWAP_SIZE = "512M"
 AVAILABLE_MIN = 2 << 30 # swapping to memory of the same machine, it must not run short of it
 GUEST_TEXT = 8 << 20 # emulated processors are slow
@@ -103,7 +104,7 @@ class Demo:
         self.add_swap_row("FUSE over tcp", counters)
 
     def swap_in_guest(self, text):
-        """The same with ublk over soft-RoCE, in a virtual machine."""
+        """Swaps with ublk over soft-RoCE, in a virtual machine."""
         self.progress.begin("getting ready what a virtual machine boots from")
         image = subprocess.run([CHECKOUT / "tests/vm/image.sh"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True, check=False)

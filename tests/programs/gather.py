@@ -1,4 +1,5 @@
-"""gather.py COUNT: arrays of COUNT numbers, sorted, summed and gathered. Prints what does not depend on the machine."""
+"""gather.py COUNT: arrays of COUNT numbers, sorted, summed and gathered. Prints only values that are the same on
+every machine."""
 import sys
 
 import numpy

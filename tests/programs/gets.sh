@@ -1,4 +1,4 @@
-# gets.sh KEYS: a Redis server with KEYS values of 200 bytes, and as many GETs of random ones, asked for by a script of its own.
+# gets.sh KEYS: a Redis server with KEYS values of 200 bytes. A script in the server GETs as many random values.
 set -e
 keys=$1
 redis-server --port 0 --unixsocket "$PWD/redis.socket" --save '' --appendonly no --enable-debug-command yes --daemonize no \

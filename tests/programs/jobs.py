@@ -1,8 +1,8 @@
 """Real programs on real text, for the demo and the benchmark of programs.
 
-The text is what every Debian machine has: the package manager's lists of files, then the files of /usr/share/doc,
-/usr/include and the rest of /usr/share. A line is its source, a tab, and what it says. Should a machine have less
-than is asked for, the same text comes again under another source.
+The text comes from files of every Debian machine: the package manager's lists of files, then /usr/share/doc,
+/usr/include and the rest of /usr/share. A line is its source, a tab, and the text. If a machine has too little text,
+the same text comes again under another source.
 """
 import gzip
 import os
@@ -13,9 +13,10 @@ LINE_MAX = 160
 
 
 class Job:
-    """A command, what it reads on standard input, and the name people know it by.
+    """A command, its standard input, and its usual name.
 
-    probe: the program that takes the memory, with the arguments that decide the engine, and one that ends it at once.
+    probe: the program that uses the memory, with the arguments that decide the engine, and one argument that ends
+    the program at once.
     """
 
     def __init__(self, name, command, stdin=None, environment=None, probe=None):
@@ -38,7 +39,7 @@ def _text_files():
 
 
 def _text_lines(path):
-    """The lines of a text file, or none of any other file."""
+    """Yields the lines of a text file; yields nothing for another file."""
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             text = file.read(1 << 20)
@@ -53,7 +54,7 @@ def _text_lines(path):
 
 
 def write_text(path, size):
-    """Writes @size bytes of lines to @path, give or take one."""
+    """Writes about @size bytes of whole lines to @path."""
     written = 0
     again = 0
     with open(path, "w", encoding="utf-8") as out:
@@ -73,7 +74,8 @@ def write_text(path, size):
 
 
 def make_jobs(folder, scale):
-    """Writes the inputs to @folder and gives the jobs, which run there. At @scale 1: about 400, 180 and 230 MB."""
+    """Writes the inputs to @folder and returns the jobs, which run there. At @scale 1 they use about 400, 180 and
+    230 MB."""
     folder = Path(folder)
     text, rows, words = folder / "text", folder / "rows", folder / "words"
     write_text(text, int(220 * scale) << 20)
@@ -87,7 +89,8 @@ def make_jobs(folder, scale):
 
 
 def make_more_jobs(scale):
-    """Two more, which need Debian's python3-numpy and redis-server. At @scale 1: about 400 and 180 MB."""
+    """Returns two more jobs, which need Debian's python3-numpy and redis-server. At @scale 1 they use about 400 and
+    180 MB."""
     return [
         Job("numpy", ["/usr/bin/python3", str(HERE / "gather.py"), str(int(12e6 * scale))]),
         Job("Redis", ["/bin/sh", str(HERE / "gets.sh"), str(int(60e4 * scale))], 
@@ -96,7 +99,7 @@ def make_more_jobs(scale):
 
 
 def sort_job(text, buffer):
-    """Sorts the lines of the file @text by what they say, with @buffer bytes of memory if it needs as much."""
+    """A job that sorts the lines of the file @text by their text, with at most @buffer bytes of memory."""
     return Job("sort", ["/usr/bin/sort", "--parallel=1", f"--buffer-size={buffer >> 10}K", "--field-separator=\t",
                         "--key=2", str(text)])
 

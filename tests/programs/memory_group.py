@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Unavailable(Exception):
-    """Why something cannot be had on this machine."""
+    """This machine lacks something, for the reason in the text."""
 
 
 def write_setting(path, text):
@@ -21,7 +21,7 @@ FIRST_PRIORITY = "32767" # before any swap space that the machine has of its own
 
 
 def command(*words):
-    """Runs a command and returns what it prints. A failure is a reason why something is Unavailable."""
+    """Runs a command and returns its output. Raises Unavailable if the command fails."""
     run = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if run.returncode != 0:
         raise Unavailable(f"{words[0]}: {run.stdout.strip()}")
@@ -65,7 +65,7 @@ class MemoryGroup:
         self.reader.start()
 
     def prefix(self):
-        """What to put before a command that is to run inside."""
+        """Returns the prefix for a command that should run inside the group."""
         return ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.path / "cgroup.procs")]
 
     def _read_stat(self):

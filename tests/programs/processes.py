@@ -1,6 +1,6 @@
-"""Donors and measured runs, all of them gone when Processes ends, however it ends; and a folder for their files.
+"""Donors and measured runs, and a folder for their files. All processes end when Processes ends, in whatever way.
 
-Each process has a session of its own: Ctrl-C reaches the script alone, which then ends the others in order.
+Each process has its own session, so Ctrl-C reaches only the script, which then ends the processes in order.
 """
 import contextlib
 import os
@@ -18,7 +18,8 @@ from donor import Donor # noqa: E402
 
 
 class Outcome:
-    """How a run went: seconds, also of processor time, the peak of resident memory in bytes, exit status, standard error."""
+    """The result of a run: seconds, seconds of processor time, peak resident memory in bytes, exit status, standard
+    error."""
 
     def __init__(self, seconds, processor, peak, status, complaint):
         self.seconds = seconds
@@ -29,7 +30,7 @@ class Outcome:
 
 
 def pinned(processor):
-    """The prefix of a command that has this processor alone."""
+    """Returns the prefix for a command that should run only on this processor."""
     return ["taskset", "--cpu-list", str(processor)]
 
 
@@ -71,7 +72,7 @@ class Processes:
         return process
 
     def at_end(self, undo):
-        """@undo() is called at the end, when whatever was started after this is gone, and nothing that was before."""
+        """Registers @undo() for the end. Registered functions are called in reverse order."""
         self.made.append(undo)
 
     def end(self, process):
@@ -86,7 +87,8 @@ class Processes:
         self.made.remove(process)
 
     def start_donors(self, bin_folder, count, donate, listen="tcp://127.0.0.1:0", slab="64M", prefix=()):
-        """Makes a key, once, and starts donors behind @prefix, by default on free loopback ports; gives their addresses."""
+        """Starts donors behind @prefix, by default on free loopback ports. The first call makes a key. Returns the
+        addresses."""
         self.key = os.path.join(self.folder, "key")
         if not os.path.exists(self.key) and \
            subprocess.run([bin_folder / "farpage", "key", self.key], stdout=subprocess.DEVNULL, check=False).returncode:
@@ -99,15 +101,15 @@ class Processes:
                 for _ in range(count)]
 
     def wait(self, process, tick=None):
-        """For a process that was started, to its end; its status."""
+        """Waits for the end of a started process. Returns its status."""
         _wait(process, time.monotonic(), tick)
         self.made.remove(process)
         return process.returncode
 
     def run(self, job, output, prefix=(), tick=None, environment=None):
         """
-        Runs @job behind @prefix, its standard output to the path @output or to the writable file @output; calls
-        tick(seconds) some times a second.
+        Runs @job behind @prefix. Its standard output goes to @output, a path or a writable file. Calls tick(seconds)
+        some times a second.
         """
         out = open(output, "wb") if isinstance(output, str) else output
         complaint_path = os.path.join(self.folder, "complaint")
@@ -131,7 +133,8 @@ def _interrupted(number, _frame):
 
 @contextlib.contextmanager
 def uninterrupted():
-    """For what must not be left half done: a signal that comes meanwhile ends the script afterwards."""
+    """Delays signals, so that the work inside is not left half done. A signal that came meanwhile ends the script
+    afterwards."""
     caught = []
     before = {number: signal.signal(number, lambda number, _: caught.append(number)) for number in INTERRUPTS}
     try:
@@ -151,7 +154,7 @@ def _kill_session(pid, number):
 
 
 def _wait(process, start, tick):
-    """Waits for @process; the resources that it and its children used."""
+    """Waits for @process. Returns the resources that the process and its children used."""
     handle = os.pidfd_open(process.pid)
     try:
         while not select.select([handle], [], [], 0.2 if tick else None)[0]:
@@ -164,7 +167,7 @@ def _wait(process, start, tick):
 
 
 class Progress:
-    """What is going on: a line that is rewritten on a terminal, a line for each step elsewhere."""
+    """Shows progress: a terminal has one line that is rewritten, other files get a line for each step."""
 
     def __init__(self, stream=sys.stderr):
         self.stream = stream
@@ -186,7 +189,7 @@ class Progress:
 
 
 def format_size(size):
-    """As farpage writes sizes: 43.1M."""
+    """Returns a size as farpage writes it: 43.1M."""
     for unit in ("", "K", "M", "G", "T"):
         if size < 1024 or unit == "T":
             return f"{size:.1f}{unit}".replace(".0", "") if unit else str(size)

@@ -1,8 +1,8 @@
 """
-A real program on swap space that is memory of donors: `farpage swap on`, the job in a control group with a part of the
-memory it needs, `farpage swap off`. For the demo; as a program of its own it does this in a virtual machine:
+Runs a real program on donors' memory as swap space: `farpage swap on`, the job in a control group with a part of its
+memory, `farpage swap off`. The demo uses this module here, and runs it as a program in a virtual machine:
 
-swapped.py BIN TEXT FRONTEND WHERE LISTEN SIZE: the counters, as JSON, in one line. TEXT is what is sorted.
+swapped.py BIN TEXT FRONTEND WHERE LISTEN SIZE: prints the counters as one line of JSON. TEXT is the file to sort.
 """
 import hashlib
 import json
@@ -20,11 +20,11 @@ LIMIT_MIN = 6 << 20
 
 
 class Failed(Exception):
-    """What should have worked and did not."""
+    """Something failed that should work."""
 
 
 class SwapDevice:
-    """Swap space on @donors, from `farpage swap on` to `farpage swap off`."""
+    """Provides swap space on @donors, from `farpage swap on` to `farpage swap off`."""
 
     def __init__(self, bin_folder, processes, donors, frontend, size):
         self.farpage = str(bin_folder / "farpage")
@@ -63,8 +63,8 @@ def digest_of(path):
 
 def run_swapped(bin_folder, processes, progress, donors, text, frontend, size, where):
     """
-    The job with all its memory, then with a quarter of it and the rest on @donors: what was counted. Unavailable: this
-    machine cannot, the reason; Failed: it should.
+    Runs the job with all its memory, then with a quarter of it and the rest on @donors. Returns the counters. Raises
+    Unavailable if this machine lacks something, and Failed for an error.
     """
     if os.geteuid() != 0:
         raise Unavailable("swap is root's: sudo ./dev demo")

@@ -1,4 +1,4 @@
-"""words.py FILE: an index of the words of a text in dicts and lists; prints what is in it."""
+"""words.py FILE: makes an index of the words of a text, in dicts and lists, and prints a summary."""
 import sys
 
 

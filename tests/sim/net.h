@@ -169,7 +169,7 @@ void net_end(struct fabric_conn *conn);
 void net_watch_time(struct fabric_conn *conn);
 /* Queues an event of the connection. */
 void net_tell(struct fabric_conn *conn, const struct fabric_event *event);
-/* Returns the key by which peers reach the region now. */
+/* Returns the key that gives peers access to the region now. */
 uint32_t net_key(const struct fabric_region *region);
 /* Removes the queued events of the connection. */
 void net_untell(struct fabric_conn *conn);

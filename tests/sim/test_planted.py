@@ -1,8 +1,8 @@
 #!/usr/bin/python3 -B
 """The simulator finds bugs: each of planted/*.patch, applied to a copy of the sources, is found within some seeds.
-sim/seeds_1 shows that nothing is found in these seeds without them. What a patch touches is compiled anew; the rest is
-linked as it was built. A patch whose bug is rare names the first
-seed to try: "From seed N."
+sim/seeds_1 shows that nothing is found in these seeds without them. Files that a patch touches are compiled anew,
+and all other objects are linked as they were built. A patch with a rare bug names the first seed to try: "From seed
+N."
 
 test_planted.py SOURCES COMPILER LIBRARY... -- LINKER_ARGUMENT..."""
 import concurrent.futures
@@ -37,7 +37,7 @@ def run(*words, **options):
 
 
 def simulate(simulator, first="1"):
-    """What it has found: a line, or nothing."""
+    """Returns one line with the bug that the simulator found, or nothing."""
     result = run(simulator, "--seeds", str(SEEDS), "--from", first)
     found = re.search(r"^(# seed .*|not ok .*)$", result.stdout, re.M)
     if not found and result.returncode:
@@ -51,13 +51,13 @@ def copy(sources, folder):
 
 
 def build(folder, patch, compiler, libraries, arguments):
-    """Of the copy in folder; the patch names what is compiled. None, or what is wrong."""
+    """Patches the copy in @folder and builds it. Returns None, or the error."""
     touched = re.findall(r"^\+\+\+ b/(\S+)", open(patch, encoding="utf-8").read(), re.M)
     applied = run("patch", "-p1", "--fuzz=0", "--forward", "--batch", "-i", patch, cwd=folder)
     if applied.returncode or not touched:
         return "it does not apply any more: make it anew\n" + applied.stdout
     headers = [name for name in touched if name.endswith(".h")]
-    # Whatever is in the folder of a header that was touched may include it.
+    # Each source in the folder of a touched header may include the header.
     again = {name for name in touched if name.endswith(".c")}
     for header in headers:
         where = os.path.dirname(header)
@@ -69,14 +69,14 @@ def build(folder, patch, compiler, libraries, arguments):
         built = run(*compiler, *C_FLAGS, *renames, "-I.", "-Iinclude", "-c", name, "-o", objects[-1], cwd=folder)
         if built.returncode:
             return built.stdout
-    # First what was compiled here: then the libraries' own of it is not taken.
+    # The new objects come first, so the linker does not take the libraries' old ones.
     built = run(*compiler, "-o", "sim", *objects, "-Wl,--start-group", *libraries, "-Wl,--end-group", *arguments,
                 cwd=folder)
     return built.stdout if built.returncode else None
 
 
 def try_patch(sources, patch, compiler, libraries, arguments):
-    """What the simulator has found, or nothing; and what else is wrong, or None."""
+    """Returns the bug that the simulator found, or nothing; and an error, or None."""
     with tempfile.TemporaryDirectory() as folder:
         copy(sources, folder)
         wrong = build(folder, patch, compiler, libraries, arguments)

@@ -1,5 +1,6 @@
 #!/bin/bash
-# test_repeatable.sh SIMULATOR: a seed's history is the same each time, event for event; another seed's is another.
+# test_repeatable.sh SIMULATOR: a seed gives the same history each time, event for event. Another seed gives another
+# history.
 set -uo pipefail
 sim=$1
 wrong=
@@ -12,7 +13,7 @@ if [ -z "$wrong" ]; then echo "ok 1 - histories are the same each time"; else ec
 one=$("$sim" --hash 3 | sed 's/.*: //;1q')
 other=$("$sim" --hash 4 | sed 's/.*: //;1q')
 if [ "$one" != "$other" ]; then echo "ok 2 - and another seed's is another"; else echo "not ok 2 - seeds 3 and 4 are the same"; fi
-# What --replay prints is what the hash is made of.
+# The hash covers the lines that --replay prints.
 same=$(cmp <("$sim" --replay 17) <("$sim" --replay 17) 2>&1)
 if [ -z "$same" ]; then echo "ok 3 - as is what is told of it"; else echo "not ok 3 - $same"; fi
 echo 1..3

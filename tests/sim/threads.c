@@ -1,5 +1,5 @@
 /*
- * threads: simulates the calls by which code blocks, wakes threads, reads the clock and gets random numbers.
+ * threads: simulates the calls that block, wake threads, read the clock and get random numbers.
  *
  * Theory of operation. The real sources of client/ and memserver/ are linked unchanged. But the linker replaces some
  * functions of libc and farpage that they call by functions of this file (--wrap, see meson.build). Outside of a

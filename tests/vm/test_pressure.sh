@@ -96,7 +96,7 @@ mount -t ramfs ramfs /run/job
 status=$?
 note "$(cat /run/job/out)"
 expect "a job of $JOB_MIB MiB on a machine of 512 MiB ends with no page wrong" 0 $status
-# Other load of the processors decides how far the job comes in its time. $OUT_LEAST pages are few.
+# Other load of the processors limits the progress of the job. So $OUT_LEAST is a low number of pages.
 [ "$(pages_out)" -ge $OUT_LEAST ]
 ok $? "the job swaps at least $OUT_LEAST pages out to the other machine"
 note "$(pages_out) pages were swapped out"

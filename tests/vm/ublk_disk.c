@@ -40,7 +40,7 @@ struct file_store {
 struct file_queue {
 	struct store_queue base;
 	int timer;
-	unsigned head, tail; /* of `pending`, which is in order of `due` */
+	unsigned head, tail; /* the ends of `pending`, which is in order of `due` */
 	struct {
 		struct store_io io;
 		uint64_t due;

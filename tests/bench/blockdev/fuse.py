@@ -6,8 +6,9 @@ fuse.py SERVE_FUSE RAM_FUSE TOUCH BIN: the FUSE front end beside the smallest FU
     front end  farpage's front end over the store in local memory
     device     farpage's block device over one tcp donor on this machine
 
-fio reads the files and the loop devices at random, 4 KiB at a time. Then each device is swap space for a program of 192 MiB
-that may have 64 MiB. All rows of a round come right after each other, so only ratios of one run mean anything.
+fio reads the files and the loop devices at random, 4 KiB at a time. Then each device is swap space for a program of
+192 MiB that may have 64 MiB. A round measures all rows one after the other. Only ratios within one run mean
+anything.
 
 A donor stands for another machine. So it has the second processor, and everything else has the first. With UNPINNED=1
 the kernel places them all.
@@ -97,7 +98,7 @@ def fio(path, *options):
 
 
 def read(path, depth):
-    """p50 and p99 in us, pages a second."""
+    """Returns p50 and p99 in us, and pages a second."""
     engine = "--ioengine=psync" if depth == 1 else "--ioengine=libaio"
     figures = fio(path, "--rw=randread", "--bs=4k", engine, f"--iodepth={depth}", f"--runtime={SECONDS}", "--time_based")["read"]
     percentiles = figures["clat_ns"]["percentile"]
@@ -105,7 +106,7 @@ def read(path, depth):
 
 
 def swap(path, threads):
-    """p50 and p99 in us of an access that faults, such accesses a second."""
+    """Returns p50 and p99 of an access that faults, in us, and the number of these accesses a second."""
     swap_on(path)
     try:
         group = MemoryGroup(SWAP_LIMIT)
@@ -122,7 +123,7 @@ def swap(path, threads):
 
 
 def ratio(over, under, which):
-    """Of each round, for rounds differ more than what is compared in one of them; their median."""
+    """Takes the ratio in each round, because rounds differ more than the rows of one round. Returns the median."""
     return statistics.median(a[which] / b[which] for a, b in zip(over, under))
 
 

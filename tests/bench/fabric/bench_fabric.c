@@ -31,7 +31,7 @@
 #define MEMORY (64ul << 20)
 #define FLOOR_REQUEST 24u
 #define DEPTH_MAX 64u
-static struct samples samples;       /* of one row */
+static struct samples samples;       /* the samples of one row */
 static unsigned milliseconds = 1000; /* duration of each row */
 static const char *only = "";        /* runs only rows with this text in the name */
 

@@ -1,7 +1,8 @@
 """
-account.py BENCH_FAR: what a far fault costs in counts, which do not depend on the speed of the machine. It runs the
-random reads and writes of bench_far over one tcp donor, and counts with perf(1) what each thread does meanwhile: system
-calls, context switches and processor time. Each is told for a far fault, and the evictor's also for an evicted page.
+account.py BENCH_FAR: the cost of a far fault in counts, which do not depend on the speed of the machine. It runs the
+random reads and writes of bench_far over one tcp donor. Meanwhile perf(1) counts the system calls, context switches
+and processor time of each thread. The table has each count per far fault. The evictor's counts are also given per
+evicted page.
 """
 import re
 import shutil

@@ -1,7 +1,8 @@
 #!/bin/bash
-# faults.sh BUILD MINUTES: stress-ng's checked memory workers under farpage run --replicas 2 for that long, on three donors
-# of which one after the other fails: is stopped for some seconds and continued, is killed and started anew and empty, is
-# drained and undrained. Before each fault every slab has two replicas. Prints TAP: no byte is wrong, no page is lost.
+# faults.sh BUILD MINUTES: runs stress-ng's checked memory workers under farpage run --replicas 2 for that long, on
+# three donors. One donor after the other fails. It is stopped for some seconds and continued; killed and started
+# anew and empty; or drained and undrained. Before each fault every slab has two replicas. Prints TAP: no byte is
+# wrong, and no page is lost.
 cd "$(dirname "$(readlink -f "$0")")/../../.." || exit
 build=$(readlink -f "$1") seconds=$(($2 * 60))
 export FARPAGE=$build/cli/farpage FARPAGE_MEMSERVER=$build/memserver/farpage-memserver
@@ -15,7 +16,8 @@ declare -A counts=([stop]=0 [kill]=0 [drain]=0)
 
 at_exit '[ -z "${job:-}" ] || kill "$job" 2>/dev/null'
 
-# What is lacking is told by each process, and when nothing is. One that has yet to notice tells it within seconds.
+# Each process reports when replicas are missing, and when none is missing any more. A process notices a fault within
+# seconds.
 whole() {
 	ended "$job" || {
 		[ "$(grep -c 'rebuild: [0-9]' "$log")" = "$(grep -c 'rebuild: done' "$log")" ] &&
@@ -23,13 +25,13 @@ whole() {
 	}
 }
 
-# Of this life of a donor: how many clients have slabs there.
+# Prints how many clients have slabs at the donor, since the donor's last start.
 holders() {
 	awk '/ leases slab / { slabs[$3]++ } / gave slab / { slabs[$3]-- } / is gone/ { delete slabs[$3] }
 		END { for (client in slabs) count += slabs[client] > 0; print count + 0 }' "$FOLDER/donor.$1.err"
 }
 
-# All clients have come to the donor since it was started, so they know that it has nothing of theirs.
+# Succeeds if all clients have connected to the donor since its start, so they know that it has none of their slabs.
 found() {
 	ended "$job" || [ "$(grep -c " has come" "$FOLDER/donor.$1.err")" -ge $WORKERS ]
 }
@@ -67,7 +69,8 @@ fault() {
 }
 
 command -v stress-ng >/dev/null || skip_all "stress-ng is not installed"
-# An address of its own, and ports that nobody is given unasked: a donor that is started anew needs its old one.
+# The donors have their own address, and ports outside the kernel's automatic range, because a restarted donor needs
+# its old port.
 for port in 21470 21471 21472; do
 	FARPAGE_TEST_URI=tcp://127.78.$((BASHPID >> 8 & 255)).$((BASHPID & 255)):$port donors_start 1 512M --slab 4M
 done

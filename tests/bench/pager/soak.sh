@@ -1,7 +1,8 @@
 #!/bin/bash
-# soak.sh BUILD MINUTES: whole pages checked and rewritten under farpage run for that long, in rounds of 20 seconds: one and
-# four writers, tiny and larger budgets, one and two donors, sealed or not, with the machine idle and loaded. BUILD is a tree
-# with -Dtrace=true, in which the pager compares each page's hash as well. Prints TAP, one test a round.
+# soak.sh BUILD MINUTES: checks and rewrites whole pages under farpage run for that long, in rounds of 20 seconds.
+# Rounds differ in the number of writers (one, four), the budget, the number of donors (one, two), encryption, and
+# the load of the machine. BUILD is a tree with -Dtrace=true, in which the pager also compares each page's hash.
+# Prints TAP, one test a round.
 build=$(readlink -f "$1") minutes=$2
 cd "$(dirname "$(readlink -f "$0")")/../../.." || exit
 export FARPAGE=$build/cli/farpage FARPAGE_MEMSERVER=$build/memserver/farpage-memserver

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #define RECENT 8u
-#define SLOTS (1u << 22) /* of the table of pages; a power of two, and far more than pages */
+#define SLOTS (1u << 22) /* size of the table of pages; a power of two, much larger than the number of pages */
 #define STACK_TOP 0x1fu  /* valgrind puts the stack at 0x1fff000000, in bits 32 and up: it stays local */
 
 static struct {

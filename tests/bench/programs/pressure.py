@@ -1,6 +1,6 @@
-"""Memory pressure as farpage's rivals meet it: a control group with a limit, and swap on zram or in a file.
+"""Memory pressure for farpage's rivals: a control group with a limit, and swap on zram or in a file.
 
-All of it needs root. Each thing made here has close(), which may be called again and takes back what was done.
+Everything here needs root. Each class has close(), which undoes its changes and may be called again.
 """
 import os
 import subprocess
@@ -10,7 +10,7 @@ from memory_group import Unavailable, command, swap_on, write_setting # tests/pr
 
 
 class Zram:
-    """Swap on a zram device of its own, compressed by lz4."""
+    """Swap on a new zram device, compressed by lz4."""
 
     def __init__(self, size):
         if not Path("/sys/class/zram-control").exists():

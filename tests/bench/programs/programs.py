@@ -8,14 +8,14 @@ programs.py BIN: how much slower real programs run with a part of their peak mem
     zram        in a control group of that limit, swapping to lz4-compressed memory
     swap file   the same, swapping to a file on a disk
 
-and, with --way, what guards the job's pages, each alone and over two donors:
+and, with --way, each protection of the job's pages alone, over two donors:
 
     backup      the pager with --backup, on the disk of the swap file
     encrypt     the pager with --encrypt
     replicas    the pager with --replicas 2
 
-A donor stands for another machine. So the program and all that serves it on its own machine have the first processor,
-and donors have the second. Only "unpinned" leaves that to the kernel. The processor time of donors is told apart.
+A donor stands for another machine. So the program and farpage's own processes run on the first processor, and the
+donors on the second. Only "unpinned" leaves that to the kernel. The processor time of donors is reported separately.
 
 Medians of the rounds, and their ratios to zram. Exit status 1 if an answer differs or a run fails.
 """
@@ -48,7 +48,7 @@ CLIENT, DONORS = 0, 1  # processors
 
 
 class Run:
-    """What was measured of one run: seconds, processor seconds of the client and of the donors, pages brought in."""
+    """The figures of one run: seconds, processor seconds of the client and of the donors, pages fetched."""
 
     def __init__(self, outcome, donors=0.0, pages=None):
         self.seconds = outcome.seconds
@@ -102,7 +102,7 @@ class Bench:
 
     @contextlib.contextmanager
     def donors(self, count, pin=True):
-        """Donors that nobody has used: what they do for a run does not depend on the one before."""
+        """Starts new donors, so that a run does not depend on the run before."""
         before = len(self.processes.made)
         try:
             yield Donors(self.bin, self.processes, count, self.donate, pinned(DONORS) if pin else ())
@@ -111,7 +111,7 @@ class Bench:
                 self.processes.end(process)
 
     def run(self, job, prefix=(), pin=True):
-        """Runs @job, whose answer must be that of all other runs. Returns the outcome."""
+        """Runs @job. Its answer must equal the answer of all other runs. Returns the outcome."""
         read, write = os.pipe()
         digest = hashlib.blake2b()
 
@@ -179,7 +179,7 @@ class Bench:
             self.report(job, share, local, seconds, {way: of for way, of in runs.items() if of})
 
     def choice(self, job):
-        """The engine that farpage run takes for the program of @job when none is named."""
+        """Returns the engine that farpage run chooses for the program of @job."""
         with self.donors(1) as donors:
             said = subprocess.run([str(self.bin / "farpage"), "run", *donors.options(), "--local", "64M", "--", *job.probe],
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stderr

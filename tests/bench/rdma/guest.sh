@@ -1,7 +1,7 @@
 #!/bin/bash
 # guest.sh PART BUILD [WORD...]: one part of rdma.py's measurements, inside a virtual machine. Prints "name value" lines.
 #   fabric ROUNDS      perftest's ib_read_lat and ib_read_bw, and the fabric's own reads and writes, alternately
-#   far ROUNDS         far faults over rdma:// without any eviction, and what they are made of: ib_read_lat and the bare
+#   far ROUNDS         far faults over rdma:// without any eviction, and their parts: ib_read_lat and the bare
 #                      userfaultfd, alternately
 #   touch DEVICE LOCAL_MIB SIZE_MIB SECONDS THREADS
 #                      the same program with LOCAL_MIB: on farpage-rdma, farpage-tcp, or swap on nvme-rdma, nvme-tcp
@@ -13,7 +13,7 @@ shift 2
 . tests/bench/vm/devices.sh
 program=$build/tests/bench/rdma
 
-# perftest TOOL OPTION...: both sides; the figures are the last line of a table.
+# perftest TOOL OPTION...: runs both sides. The last line of the table has the figures.
 perftest() {
 	local tool=$1 server
 	shift
@@ -35,13 +35,13 @@ fabric() {
 		line=$(perftest ib_read_lat -s 4096 -n 5000)
 		say perftest_read_us "$(awk '{print $5}' <<<"$line")"
 		"$program/bench_verbs" "rdma://$address:0" 2 "$([ "$round" = 0 ] && echo 100000 || echo 1)"
-		# MiB a second of 4 KiB reads: 256 pages each.
+		# Prints reads of 4 KiB in MiB a second: 256 pages are a MiB.
 		line=$(perftest ib_read_bw -s 4096 -n 20000 -t 32 -q 1)
 		say perftest_read32_pages_s "$(awk '{print $4 * 256}' <<<"$line")"
 	done
 }
 
-# The utime and stime of the donor together, in ms.
+# Prints the donor's utime plus stime, in ms.
 donor_cpu_ms() {
 	awk '{sub(/.*\) /, ""); print ($12 + $13) * 10}' "/proc/$donor_pid/stat"
 }

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""rdma.py BUILD [PART...]: what farpage's fabric and pager cost over soft-RoCE, beside perftest and swap over NVMe-oF.
+"""rdma.py BUILD [PART...]: measures farpage's fabric and pager over soft-RoCE, beside perftest and swap over
+NVMe-oF.
 
-Everything runs in virtual machines of tests/vm, both ends in one machine; where the processor is emulated the figures say
-nothing about RDMA devices, and only ratios of one run mean anything. PARTs: fabric, far, touch; all by default.
+Everything runs in virtual machines of tests/vm, with both ends in one machine. On an emulated processor the figures
+say nothing about RDMA devices, and only ratios within one run mean anything. PARTs: fabric, far, touch; all by
+default.
 """
 import collections
 import os
@@ -22,7 +24,7 @@ parts = sys.argv[2:] or os.environ.get("PARTS", "fabric far touch").split()
 
 
 def guest(*words):
-    """Runs one part in a fresh machine; its figures, each a list of what its rounds gave."""
+    """Runs one part in a fresh machine. Returns its figures, each a list with one value for each round."""
     figures = collections.defaultdict(list)
     try:
         for name, value in measure("tests/bench/rdma/guest.sh", *words):
@@ -37,7 +39,8 @@ def row(what, value, unit="", target=""):
 
 
 def ratio(what, over, under, target):
-    """Of each round, for the rounds of one machine differ less than machines do; their median."""
+    """Takes the ratio in each round, because the rounds of one machine differ less than machines do. Returns the
+    median."""
     row(what, f"{statistics.median(a / b for a, b in zip(over, under)):.2f}", "x", target)
 
 

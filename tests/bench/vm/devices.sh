@@ -1,4 +1,4 @@
-# devices.sh: what the benchmarks in virtual machines have in common; sourced after tests/vm/guest.sh and rxe_up.
+# devices.sh: functions of the benchmarks in virtual machines. Sourced after tests/vm/guest.sh and rxe_up.
 #
 #   say NAME VALUE             a figure, for machines.py
 #   donor URI SIZE             starts a donor of $build; sets donor_uri and donor_pid
@@ -7,7 +7,7 @@
 #   with_local MIB COMMAND...  in a control group with so much memory
 #
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # what it sets, and what the one who sources it has set
+# shellcheck disable=SC2034,SC2154 # variables of this file, and of the script that sources it
 
 . tests/lib/donor.sh
 
@@ -45,7 +45,8 @@ swap_to() {
 	sysctl -qw vm.page-cluster=0
 }
 
-# The limit alone kills while pages are on their way out; so it is a little above where they are sent there.
+# With memory.max alone the kernel would kill the job while its pages are on their way out. So memory.max is a little
+# above memory.high.
 with_local() {
 	local group=/sys/fs/cgroup/local
 	mkdir -p "$group"

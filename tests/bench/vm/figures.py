@@ -1,7 +1,7 @@
-"""figures: what is measured of a peer, and which ratios farpage is to reach. Pure functions; peers.py measures.
+"""figures: the figures of a peer, and the ratios that farpage should reach. Pure functions; peers.py measures.
 
-A peer's figures are lists, a value for each round. A ratio is taken of each round, for the rounds of one run differ less
-than machines do; what is shown is the median.
+A peer's figures are lists with one value for each round. A ratio is taken in each round, because the rounds of one
+run differ less than machines do. The median is shown.
 """
 import collections
 import json
@@ -25,7 +25,7 @@ FIGURES = [Figure(*words) for words in (
 )]
 BY_NAME = {figure.name: figure for figure in FIGURES}
 
-# Columns of the table: figures that share one.
+# Columns of the table. Several figures may share a column.
 COLUMNS = [("QD1 read p50 / p99 µs", "qd1_read_p50", "qd1_read_p99"), ("QD32 reads/s", "qd32_read"),
            ("QD1 write p50 / p99 µs", "qd1_write_p50", "qd1_write_p99"), ("QD32 writes/s", "qd32_write"),
            ("1 thread accesses/s", "touch1_accesses"), ("fault p50 / p99 µs", "touch1_fault_p50", "touch1_fault_p99"),
@@ -47,14 +47,14 @@ AIMS = [
     *(Aim("farpage-rdma", "nbd", figure.name, NBD if figure.more_is_better else 1 / NBD) for figure in FIGURES),
     Aim("farpage-memory", "null", "qd1_read_p50", 1.15),
     Aim("farpage-memory", "null", "qd32_read", 0.85),
-    # Of farpage over tcp nothing is asked; how it compares is shown.
+    # There is no aim for farpage over tcp. The comparison is only shown.
     *(Aim("farpage-tcp", other, figure, None) for other in ("nvme-tcp", "nbd")
       for figure in ("qd1_read_p50", "qd32_read", "touch1_accesses", "touch4_accesses", "touch1_fault_p99")),
 ]
 
 
 def of_fio(job, report):
-    """The figures in fio's own report of @job: latencies of one at a time, rates of many."""
+    """Returns the figures in fio's report of @job: latencies of single requests, or rates of many at a time."""
     report = json.loads(report)["jobs"][0]
     depth, direction = job.split("_")
     side = report[direction]
@@ -67,7 +67,7 @@ def of_fio(job, report):
 
 
 def of_lines(pairs):
-    """The figures in what guest.sh printed; and what it said of its machine."""
+    """Returns the figures in the output of guest.sh, and its lines about the machine."""
     figures, machine, wrong = {}, {}, 0
     for name, value in pairs:
         if name.startswith("fio_"):
@@ -90,7 +90,7 @@ def median(values):
 
 
 def ratios(peers):
-    """What came of each aim whose peers were both measured: dictionaries, for the table and the JSON."""
+    """Returns the result of each aim whose two peers were measured, as dictionaries for the table and the JSON."""
     found = []
     for aim in AIMS:
         ours, theirs = (peers.get(name, {}).get(aim.figure) for name in (aim.peer, aim.other))

@@ -1,6 +1,6 @@
 #!/bin/bash
-# guest.sh PEER BUILD SECONDS: one peer of peers.py, inside a virtual machine: its block device is made, filled, read and
-# written by fio, and swapped to. Prints "name value" lines, and "fio_JOB {...}": fio's own report.
+# guest.sh PEER BUILD SECONDS: measures one peer of peers.py inside a virtual machine. Makes the peer's block device,
+# fills it, runs fio on it, and swaps to it. Prints "name value" lines, and fio's reports as "fio_JOB {...}".
 set -euo pipefail
 . tests/vm/guest.sh
 peer=$1
@@ -33,7 +33,7 @@ null_device() {
 	device=$(tail -1 /run/null.out)
 }
 
-# far_device OPTION...: the disk that `farpage disk attach` makes.
+# far_device OPTION...: attaches a disk of farpage.
 far_device() {
 	modprobe ublk_drv
 	"$build/bin/farpage" disk attach --name bench --size "${SIZE_MIB}M" --frontend ublk "$@" >/run/attach.out ||
@@ -68,7 +68,7 @@ fio_job() {
 	say "fio_$job" "$(fio_on --bs=4k --time_based --runtime="$seconds" "$@")"
 }
 
-# Pages that were never written cost nothing on some peers: first all are.
+# Some peers read pages that were never written at no cost, so all pages are written first.
 measure_fio() {
 	fio_on --rw=write --bs=64k --ioengine=io_uring --iodepth=4 >/dev/null
 	fio_job qd1_read --rw=randread --ioengine=psync
@@ -90,5 +90,5 @@ say processor "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)"
 case $peer in *-rdma | *-tcp | nbd) rxe_up ;; esac
 device_up
 measure_fio
-# What the null target forgets cannot be swapped to.
+# The null target stores nothing, so it cannot be swap space.
 [ "$peer" = null ] || measure_swap

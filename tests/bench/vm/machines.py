@@ -7,12 +7,12 @@ import sys
 
 
 class Failed(Exception):
-    """A measurement that did not end well, in a line or more."""
+    """A measurement failed, for the reason in the text."""
 
 
 def measure(script, *words, memory=2048, timeout=600):
-    """What @script printed in a machine of its own: (name, value) pairs, both strings. What it complained of goes to standard
-    error if it ended well, and into Failed if it did not."""
+    """Runs @script in a fresh machine. Returns its output as pairs of strings (name, value). Its error output goes
+    to standard error if it succeeds, and otherwise into Failed."""
     command = ["setpriv", "--pdeathsig", "TERM", "/usr/bin/python3", "-B", "tests/vm/vm.py", "-m", str(memory), "-t", str(timeout),
                " ".join(["bash", script, *(str(word) for word in words)])]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)

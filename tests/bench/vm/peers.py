@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Measures block devices of far memory beside each other, each in a fresh virtual machine, and what swapping to them is
-like: fio's 4 KiB reads and writes at random, and a program of 192 MiB that may have 64 MiB of memory, three in ten of its
-accesses writes, page-cluster 0. Prints Markdown tables; writes them as JSON and a plot."""
+"""Compares block devices of far memory, each in a fresh virtual machine. fio reads and writes 4 KiB at random. Then
+a program of 192 MiB swaps with 64 MiB of memory; three in ten of its accesses are writes, and page-cluster is 0.
+Prints Markdown tables, and writes the figures as JSON and as a plot."""
 import argparse
 import json
 import sys
@@ -34,7 +34,7 @@ def read_options():
 
 
 class Run:
-    """What one run has measured so far: figures of peers, and the peers that failed."""
+    """The results of one run so far: figures of peers, and the peers that failed."""
 
     def __init__(self, options):
         self.options = options
@@ -44,7 +44,8 @@ class Run:
         self.machine = {}
 
     def measure(self, name):
-        """One round of one peer. One that has failed is not tried again, but keeps the figures of the rounds before."""
+        """Runs one round of one peer. A peer that has failed is not tried again, but keeps the figures of the rounds
+        before."""
         try:
             found, self.machine = figures.of_lines(
                 machines.measure("tests/bench/vm/guest.sh", name, self.options.build, self.options.seconds))

@@ -1,6 +1,6 @@
-"""plot: the figures of peers.py as an SVG: a panel for each of some figures, in it a bar for each peer.
+"""plot: the figures of peers.py as an SVG, with a panel for each of some figures and a bar for each peer.
 
-A bar is the median of the rounds, the thin line on it reaches from the least to the greatest.
+A bar is the median of the rounds. The thin line on it goes from the lowest to the highest value.
 """
 from xml.sax.saxutils import escape
 
@@ -33,7 +33,7 @@ def _number(value):
 
 
 def _panel(x, y, title, peers, figure):
-    """One panel at (@x, @y). A peer that was measured but cannot have this figure is left out."""
+    """Draws one panel at (@x, @y). Leaves out a measured peer that cannot have this figure."""
     peers = {name: peer for name, peer in peers.items() if not peer or peer.get(figure)}
     parts = [_text(x, y + 14, title, 13, weight="bold")]
     most = max((max(peer[figure]) for peer in peers.values() if peer.get(figure)), default=1)
@@ -53,7 +53,7 @@ def _panel(x, y, title, peers, figure):
 
 
 def svg(peers, note):
-    """@peers: name -> figures, each a list of the rounds' values; none at all when it failed. @note: a line below."""
+    """@peers: name -> figures, each a list of the rounds' values; empty if the peer failed. @note: a line below."""
     height = TITLE + len(peers) * (BAR + GAP) + MARGIN
     lines = -(-len(PANELS) // ACROSS)
     width = MARGIN + ACROSS * (PANEL_WIDTH + MARGIN)

@@ -1,4 +1,4 @@
-"""report: the tables that peers.py prints, as Markdown, and what its figures mean and do not mean."""
+"""report: the Markdown tables that peers.py prints, and the meaning of its figures."""
 import textwrap
 
 import figures

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""A whole machine of 512 MiB works through 1.5 GiB on a swap device of farpage, over soft-RoCE and over TCP, its donor
-another machine: ./dev bench soak swap. What vm_pressure_* of ./dev test do for a minute, for longer, and the figures: pages
-touched a second, the longest that one page took, the worst second's share of waiting for memory (PSI, full), the least
-free memory. Prints a Markdown table; status 1 if a page was wrong, or anything else was as it should not be."""
+"""A machine of 512 MiB works through 1.5 GiB on a swap device of farpage, over soft-RoCE and
+over TCP. The donor is another machine. This is the test vm_pressure_* for longer, with figures: pages touched a
+second, the longest time for one page, the worst second's share of waiting for memory (PSI, full), and the least free
+memory. Prints a Markdown table. Status 1 if a page was wrong, or another check failed."""
 import argparse
 import os
 import re
@@ -12,11 +12,11 @@ import sys
 FABRICS = ("rdma", "tcp")
 LINE = re.compile(r"# (second|total) (\d+) touched (\d+) wrong (\d+) stall_ms ([\d.]+) at ([\d.]+) free_kib (\d+) psi ([\d.]+)")
 FILLED = re.compile(r"# filled (\d+) checked (\d+) wrong (\d+)")
-REST = 300  # seconds, for what is not the job: booting, swap off
+REST = 300  # seconds for everything except the job: booting, swap off
 
 
 def parse(text):
-    """What test_pressure.sh has printed: figures, and the tests that failed."""
+    """Returns the output of test_pressure.sh: the figures, and the failed tests."""
     found = {"failed": re.findall(r"^not ok \d+ - (.*)$", text, re.MULTILINE)}
     for what, second, touched, wrong, stall, at, free, psi in LINE.findall(text):
         if what == "total":

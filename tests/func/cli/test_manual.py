@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""test_manual.py SOURCE MEMSERVER BLOCKDEV: the manual pages have what the programs have, and nothing else."""
+"""test_manual.py SOURCE MEMSERVER BLOCKDEV: the manual pages have exactly the options and commands of the
+programs."""
 import re
 import shutil
 import sys

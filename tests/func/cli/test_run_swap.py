@@ -35,7 +35,7 @@ static size_t wrong(const unsigned char *memory, size_t size)
 	return wrong;
 }
 
-/* What is not locked is evicted first, and the kernel itself ends a thread whose stack or TLS it cannot get back. */
+/* The kernel evicts unlocked pages first. It ends a thread if it cannot bring back the thread's stack or TLS. */
 static void lock_present(void *but, size_t size)
 {
 	mlockall(MCL_CURRENT | MCL_ONFAULT);

@@ -18,7 +18,7 @@ FILL = f"memory = b'x' * {40 * MIB}; print('full', flush=True); input()"
 
 
 class Terminal:
-    """A command on a terminal of its own: a VT52, which is easily read (DEC, 1975)."""
+    """A command on its own terminal, a VT52 (DEC, 1975), because its few control codes are easy to read."""
 
     def __init__(self, *words, term="vt52", rows=24, columns=80):
         self.terminal, inside = pty.openpty()
@@ -33,7 +33,7 @@ class Terminal:
 
     @staticmethod
     def take_terminal():
-        """In the new process: makes the terminal the one whose Ctrl-C it gets."""
+        """In the new process: makes the terminal its controlling terminal, so that the process gets its Ctrl-C."""
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     @property
@@ -46,7 +46,7 @@ class Terminal:
             self.cells[row] = [" "] * len(self.cells[0])
 
     def show(self, written):
-        """Draws what the command writes: a control, or a character."""
+        """Draws one control or character that the command has written."""
         self.unread += written
         while found := re.match(r"(?s)\x1bY(..)|\x1b([^Y])|([^\x1b])", self.unread):
             place, control, character = found.groups()
@@ -71,7 +71,7 @@ class Terminal:
             self.unread = self.unread[found.end():]
 
     def wait_for(self, pattern, seconds=15):
-        """Whether the screen shows @pattern within so many seconds."""
+        """Returns true if the screen shows @pattern within @seconds."""
         end = time.monotonic() + seconds
         while not re.search(pattern, self.text):
             if not select.select([self.terminal], [], [], max(0, end - time.monotonic()))[0]:
@@ -86,7 +86,7 @@ class Terminal:
         os.write(self.terminal, keys)
 
     def end(self):
-        """The exit status, and what is on standard error."""
+        """Returns the exit status and the text on standard error."""
         try:
             error = self.process.communicate(timeout=10)[1]
         except subprocess.TimeoutExpired:

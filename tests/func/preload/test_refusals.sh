@@ -81,8 +81,8 @@ if ${CC:-cc} -w -rdynamic -o "$FOLDER/mapper" "$FOLDER/mapper.c" 2>/dev/null; th
 		"brings its own mmap" "${run[@]}" --quiet -- sh -c "exec $FOLDER/mapper"
 fi
 
-# A program linked to a fixed address that takes the address of a library function has its own entry for that function.
-# Debian's Python has such an entry for malloc.
+# If a program at a fixed address takes the address of a library function, the program gets its own entry for this
+# function. Debian's Python has such an entry for malloc.
 cat >"$FOLDER/fixed.c" <<'END'
 #include <stdio.h>
 #include <stdlib.h>

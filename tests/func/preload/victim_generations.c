@@ -1,7 +1,7 @@
 /*
  * Writers check and rewrite whole pages of a large mapping again and again. Two arrays hold the generation of each
  * page. One is a mapping between guard pages, which goes far. The other is shared memory, which stays local. So a
- * failure shows if a page is old, if it is mixed up, or if only its generation was lost.
+ * failure shows if the page is old, is mixed up, or has lost only its generation.
  *
  * Environment, with defaults: VICTIM_SECONDS (5), THREADS (1), the number of writers, SIZE_MB (64).
  */

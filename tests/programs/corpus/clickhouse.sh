@@ -1,4 +1,4 @@
-# A ClickHouse server of its own, a column store: rows are grouped and joined in memory.
+# Starts a ClickHouse server, a column store. It groups and joins rows in memory.
 set -e
 mkdir data
 port=$((20000 + $$ % 20000))

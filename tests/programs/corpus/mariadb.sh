@@ -1,4 +1,4 @@
-# A MariaDB server of its own: a table with an index, filled and joined in memory.
+# Starts a MariaDB server. It fills a table with an index, and joins it in memory.
 set -e
 mkdir data
 mariadb-install-db --user=root --datadir="$PWD/data" --auth-root-authentication-method=normal --skip-test-db >install.log 2>&1

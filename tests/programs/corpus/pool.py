@@ -1,4 +1,5 @@
-"""pool.py METHOD: worker processes that look things up in a large dict of their parent (fork), or of their own."""
+"""pool.py METHOD: worker processes look things up in a large dict. The dict is their parent's (fork), or each worker
+has its own."""
 import multiprocessing
 import sys
 

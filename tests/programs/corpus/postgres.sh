@@ -1,4 +1,4 @@
-# A PostgreSQL server of its own, as the user postgres: a table filled, updated by two clients, and summed.
+# Starts a PostgreSQL server as the user postgres. It fills a table, two clients update it, and it is summed.
 set -e
 PATH=$(echo /usr/lib/postgresql/*/bin):$PATH
 data=$(mktemp -d) # where that user may go

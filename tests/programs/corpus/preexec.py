@@ -1,4 +1,4 @@
-"""Children that run code of their own before they execute another program."""
+"""Children that run Python code before they execute another program."""
 import os
 import subprocess
 

@@ -1,4 +1,5 @@
-# redis.sh bgsave|bgrewriteaof: keys, which a forked child of the server writes to a file, and another server that reads it.
+# redis.sh bgsave|bgrewriteaof: a forked child of a server writes the keys to a file, and another server reads the
+# file.
 set -e
 case $1 in
 bgsave) options='' last=rdb_last_bgsave_status busy=rdb_bgsave_in_progress:1 stop=nosave ;;

@@ -1,4 +1,4 @@
-"""Eight threads, each with memory of its own and a part of what all share."""
+"""Eight threads, each with its own memory and a part of the shared memory."""
 import threading
 
 shared = bytearray(24 << 20)

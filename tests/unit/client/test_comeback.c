@@ -192,7 +192,7 @@ struct world {
 	struct comeback comeback;
 	uint64_t now;
 	enum host host;
-	uint64_t incarnation; /* of the running program */
+	uint64_t incarnation; /* the incarnation of the running program */
 	bool connected;       /* the client's connections are established */
 	bool holds;           /* the program has the client's pages */
 	uint64_t try_ends;    /* time at which an unanswered try is given up */

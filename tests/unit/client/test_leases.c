@@ -141,7 +141,7 @@ static void lost_donor_takes_its_pages_along(void)
 	world_close();
 }
 
-/* A slab asked for ahead of need serves the first chunk that needs one, and is released when it is idle. */
+/* A slab that was requested ahead serves the first chunk that needs a slab. An idle one is released. */
 static void slab_asked_ahead_serves_the_first_chunk_in_need(void)
 {
 	struct leases_action action;
@@ -168,7 +168,7 @@ static void slab_asked_ahead_serves_the_first_chunk_in_need(void)
 	world_close();
 }
 
-/* More chunks than the action queue has room for. */
+/* The number of hindered chunks, which is more than the action queue can hold. */
 #define HINDERED 700u
 
 static void hindered_chunks_detach_after_the_claims(void)

@@ -164,7 +164,7 @@ static void no_number_is_used_twice(void)
 			abort();
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	use_numbers(&numberings[THREADS]); /* as the next process does, which inherits only the counter */
+	use_numbers(&numberings[THREADS]); /* like the next process, which inherits only the counter */
 	qsort(numbers_used, (THREADS + 1) * EACH, sizeof numbers_used[0], compare);
 	for (unsigned i = 1; i < (THREADS + 1) * EACH; i++)
 		twice += numbers_used[i] == numbers_used[i - 1];

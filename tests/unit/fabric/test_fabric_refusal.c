@@ -39,7 +39,7 @@ static void check(const char *name, struct pair *pair, struct fabric_op bad)
 	   "%s does not harm a new connection", name);
 }
 
-/* A test may make a region and a domain. They are closed at its end. */
+/* A test may make a region and a domain, which are closed when the test ends. */
 static struct fabric_region *spare;
 static struct fabric_domain *foreign;
 

@@ -122,7 +122,7 @@ static void a_thread_that_wakes_late_ends_no_connection(void)
 	fabric_arm_until(pair.client.fabric, UINT64_MAX);
 	poll(NULL, 0, 1000); /* as if the thread had no processor */
 	side_poll(&pair.client);
-	side_poll(&pair.client); /* reports what the first poll has found */
+	side_poll(&pair.client); /* reports the events that the first poll has found */
 	ok(!side_ended(&pair.client), "a thread that wakes late ends no connection at once");
 	ok(pump_until(&pair, side_count(&pair.client, FABRIC_DONE) == 1), "an answer comes after a thread woke late");
 	fabric_post(pair.client.conn, &op, 1);

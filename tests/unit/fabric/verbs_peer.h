@@ -52,8 +52,8 @@ __attribute__((unused)) static void peer_open(struct peer *peer)
 }
 
 /*
- * Waits for the next event of the connection manager. *ret_id is the id that the event made, or belongs to. Returns
- * false if no event came, or one of another kind.
+ * Waits for the next event of the connection manager. *ret_id gets the event's id, which may be new. Returns false
+ * if no event came, or one of another kind.
  */
 __attribute__((unused)) static bool peer_event(struct peer *peer, struct pair *pair, enum rdma_cm_event_type kind,
 					       struct rdma_cm_id **ret_id)

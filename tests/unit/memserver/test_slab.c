@@ -144,7 +144,7 @@ static sem_t began, may_go_on;
 static _Atomic bool held;
 static _Atomic unsigned hugetlb_flags; /* flags of the last request for hugetlb pages */
 
-/* Replaces memfd_create(). The worker gets its files from it. */
+/* Replaces memfd_create(), with which the worker makes its files. */
 int __real_memfd_create(const char *name, unsigned flags);
 int __wrap_memfd_create(const char *name, unsigned flags);
 int __wrap_memfd_create(const char *name, unsigned flags)
@@ -154,7 +154,7 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 	return __real_memfd_create(name, flags);
 }
 
-/* Replaces mmap(), which is mmap64() with 64-bit offsets. The worker gets its memory from it. */
+/* Replaces mmap(), which is mmap64() with 64-bit offsets. The worker maps its memory with this call. */
 void *__real_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset)

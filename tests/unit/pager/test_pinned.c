@@ -58,7 +58,7 @@ static bool device_read(struct device *device)
 	return whole;
 }
 
-/* Returns the number of pages of the buffer that do not hold what the device read into them. */
+/* Returns the number of the buffer's pages that do not hold the bytes from the device. */
 static unsigned device_wrong(const struct device *device)
 {
 	unsigned count = 0;

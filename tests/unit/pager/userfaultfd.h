@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <stdbool.h>
 
-/* Returns true if @result, of uffd_open() or of a function over it, says that this process gets no userfaultfd. */
+/* Returns true if @result says that this process may not open a userfaultfd. @result is from uffd_open(), or from a
+   function that calls it. */
 __attribute__((unused)) static bool userfaultfd_is_denied(int result)
 {
 	return result == -EPERM || result == -ENOSYS;
