@@ -17,7 +17,7 @@ static const struct command commands[] = {
     {"run", command_run, "run a program with only part of its memory on this machine"},
     {"status", command_status, "show the runs on this machine, and how they are doing"},
     {"top", command_top, "watch runs, devices and donors on the whole terminal"},
-    {"donors", command_donors, "show what donors lend: holders, drain, undrain"},
+    {"donors", command_donors, "show what donors lend: holders, drain, undrain, roll"},
     {"disk", command_disk, "block devices of donors' memory: attach, detach, list, adopt"},
     {"swap", command_swap, "swap space in donors' memory: on, off, list"},
     {"doctor", command_doctor, "look for what keeps far memory from working well on this machine"},

@@ -10,6 +10,7 @@
 #include "cli/donors/donors_table.h"
 #include "cli/donors/drain.h"
 #include "cli/donors/holders.h"
+#include "cli/donors/roll.h"
 #include "cli/subcommands.h"
 #include "client/far.h"
 #include "common/config.h"
@@ -100,10 +101,11 @@ static const struct subcommands_text text = {
     .after = "\nverbs:\n"
 	     "  holders  list the clients that lease a donor's memory\n"
 	     "  drain    empty a donor, for maintenance\n"
-	     "  undrain  let a drained donor lend again\n\n"
+	     "  undrain  let a drained donor lend again\n"
+	     "  roll     drain one donor after the other, and run a command for each\n\n"
 	     "farpage donors VERB --help tells more about a verb.\n\n"
 	     "  farpage donors --donor tcp://10.0.0.7 --donor tcp://10.0.0.8 --key /etc/farpage/key\n",
-    .instead = "donors are named with --donor URI (the verbs are holders, drain and undrain)",
+    .instead = "donors are named with --donor URI (the verbs are holders, drain, undrain and roll)",
 };
 
 int command_donors(int argc, char **argv)
@@ -130,6 +132,8 @@ int command_donors(int argc, char **argv)
 		return drain_command_begin(argc - 1, argv + 1);
 	if (argc > 1 && !strcmp(argv[1], "undrain"))
 		return drain_command_end(argc - 1, argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "roll"))
+		return roll_command(argc - 1, argv + 1);
 	status = subcommands_begin(&text, settings, defaults_read(settings, NULL, argc, argv, NULL), argc, argv);
 	if (status >= 0)
 		return status;

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/donors/holders.h"
+#include "cli/signals.h"
 #include "common/clock.h"
 #include "common/config.h"
 #include "common/log.h"
@@ -11,21 +12,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 /* The time between two questions to the donor. */
 #define DRAIN_PERIOD_MS 250u
-#define DRAIN_NO_TIMEOUT UINT32_MAX
-
-struct drain {
-	struct visit visit;
-	bool force, json;
-	unsigned deadline_s, timeout_s;
-	uint32_t shown; /* the number of slabs in the last progress line */
-};
 
 const char *drain_state_name(unsigned state)
 {
@@ -41,7 +33,7 @@ const char *drain_state_name(unsigned state)
 
 /* --- What the donor is asked ----------------------------------------------------------------------------- */
 
-static int drain_ask(struct drain *drain, enum wire_drain what, struct wire_message *ret_answer)
+int drain_ask(struct drain *drain, enum wire_drain what, struct wire_message *ret_answer)
 {
 	struct wire_message request = {.type = WIRE_DRAIN};
 	int status;
@@ -54,14 +46,22 @@ static int drain_ask(struct drain *drain, enum wire_drain what, struct wire_mess
 	return ret_answer->type == WIRE_DRAINING ? 0 : visit_denied(&drain->visit, ret_answer);
 }
 
+int drain_order(struct drain *drain, struct wire_message *ret_answer)
+{
+	int status = drain_ask(drain, drain->force ? WIRE_DRAIN_FORCE : WIRE_DRAIN_WAIT, ret_answer);
+
+	if (status == 0)
+		drain->shown = ret_answer->draining.slabs;
+	return status;
+}
+
 /* --- What is shown --------------------------------------------------------------------------------------- */
 
-/* Writes, for example, "768M in 12 slabs of 2 clients". Returns @text. */
-static const char *left_format(const struct drain *drain, const struct wire_message *answer, char *text, size_t max)
+const char *drain_left(const struct drain *drain, const struct wire_message *answer, char text[DRAIN_LEFT_MAX])
 {
 	char size[SIZE_TEXT_MAX];
 
-	snprintf(text, max, "%s in %u slab%s of %u client%s",
+	snprintf(text, DRAIN_LEFT_MAX, "%s in %u slab%s of %u client%s",
 		 size_format(answer->draining.slabs * drain->visit.slab_bytes, size), answer->draining.slabs,
 		 answer->draining.slabs == 1 ? "" : "s", answer->draining.holders,
 		 answer->draining.holders == 1 ? "" : "s");
@@ -71,7 +71,7 @@ static const char *left_format(const struct drain *drain, const struct wire_mess
 /* Shows the progress: on a terminal one line that changes, otherwise a line for each change. */
 static void progress_show(struct drain *drain, const struct wire_message *answer)
 {
-	char left[96], until[32] = "";
+	char left[DRAIN_LEFT_MAX], until[32] = "";
 	bool terminal = isatty(STDERR_FILENO);
 
 	if (!terminal && answer->draining.slabs == drain->shown)
@@ -82,7 +82,7 @@ static void progress_show(struct drain *drain, const struct wire_message *answer
 	if (answer->draining.left_ms != WIRE_NO_DEADLINE)
 		snprintf(until, sizeof until, ", %u s left", (answer->draining.left_ms + 999) / 1000);
 	fprintf(stderr, "%s%s: %s still leased%s%s", terminal ? "\r\033[K" : "", drain->visit.uri,
-		left_format(drain, answer, left, sizeof left), until, terminal ? "" : "\n");
+		drain_left(drain, answer, left), until, terminal ? "" : "\n");
 	fflush(stderr);
 }
 
@@ -104,7 +104,9 @@ static void drain_json(struct drain *drain, const struct wire_message *answer)
 	json_object_object_add(root, "empty", json_object_new_boolean(!answer->draining.slabs));
 	holders_each(&drain->visit, holders_add_json, list);
 	json_object_object_add(root, "holders", list);
-	printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+	printf("%s\n", json_object_to_json_string_ext(
+			   root, (drain->several ? JSON_C_TO_STRING_PLAIN : JSON_C_TO_STRING_PRETTY) |
+				     JSON_C_TO_STRING_NOSLASHESCAPE));
 	json_object_put(root);
 }
 
@@ -113,10 +115,10 @@ static void drain_json(struct drain *drain, const struct wire_message *answer)
 /* Logs and prints which clients still lease slabs, for a donor that is not empty in time. Returns the exit status. */
 static int drain_late(struct drain *drain, const struct wire_message *answer)
 {
-	char left[96];
+	char left[DRAIN_LEFT_MAX];
 
 	log_error("%s is not empty after %u s, and goes on draining: %s still leased; wait for them or stop them%s",
-		  drain->visit.uri, drain->timeout_s, left_format(drain, answer, left, sizeof left),
+		  drain->visit.uri, drain->timeout_s, drain_left(drain, answer, left),
 		  drain->force ? "" : ", or take it with --force: what has no other copy is then lost");
 	if (drain->json)
 		drain_json(drain, answer);
@@ -125,52 +127,81 @@ static int drain_late(struct drain *drain, const struct wire_message *answer)
 	return COMMAND_FAILED;
 }
 
-static int drain_watch(struct drain *drain, struct wire_message *answer)
+/* Does the same as drain_wait(), and leaves the last progress line on the terminal. */
+static int progress_watch(struct drain *drain, const sigset_t *stops, struct wire_message *answer)
 {
-	const uint64_t end = clock_now() + drain->timeout_s * UINT64_C(1000000000);
+	const uint64_t end = drain->began + drain->timeout_s * UINT64_C(1000000000);
+	int status = 0;
 
-	for (;;) {
-		if (answer->draining.capacity.state != WIRE_STATE_DRAINING) {
-			progress_end();
-			log_error("%s is not draining any more: somebody has undrained it", drain->visit.uri);
-			return COMMAND_FAILED;
-		}
+	while (status == 0) {
+		if (answer->draining.capacity.state != WIRE_STATE_DRAINING)
+			return -ECANCELED;
 		progress_show(drain, answer);
 		if (!answer->draining.slabs)
-			break;
-		if (drain->timeout_s != DRAIN_NO_TIMEOUT && clock_now() >= end) {
-			progress_end();
-			return drain_late(drain, answer);
-		}
-		if (operate_wait(drain->visit.operate, DRAIN_PERIOD_MS) < 0 ||
-		    drain_ask(drain, WIRE_DRAIN_ASK, answer) < 0)
-			return COMMAND_FAILED;
+			return 0;
+		if (drain->timeout_s != DRAIN_NO_TIMEOUT && clock_now() >= end)
+			return -ETIMEDOUT;
+		if (stops && signals_came(stops))
+			return -EINTR;
+		status = operate_wait(drain->visit.operate, DRAIN_PERIOD_MS);
+		if (status == 0)
+			status = drain_ask(drain, WIRE_DRAIN_ASK, answer);
 	}
-	progress_end();
-	if (drain->json)
-		drain_json(drain, answer);
-	else
-		printf("%s is empty and lends nothing more: it is safe to power it off\n", drain->visit.uri);
-	return COMMAND_OK;
+	return status;
 }
 
+int drain_wait(struct drain *drain, const sigset_t *stops, struct wire_message *answer)
+{
+	int status = progress_watch(drain, stops, answer);
+
+	progress_end();
+	if (status == -ECANCELED)
+		log_error("%s is not draining any more: somebody has undrained it", drain->visit.uri);
+	return status;
+}
+
+/* Begins the drain of a donor. Returns the exit status. */
 static int drain_begin(void *user)
 {
 	struct drain *drain = user;
 	struct wire_message answer;
-	char left[96];
+	char left[DRAIN_LEFT_MAX];
 
-	if (drain_ask(drain, drain->force ? WIRE_DRAIN_FORCE : WIRE_DRAIN_WAIT, &answer) < 0)
+	if (drain_order(drain, &answer) < 0)
 		return COMMAND_FAILED;
-	if (answer.draining.slabs && !drain->json) {
-		printf("%s drains: %s%s\n", drain->visit.uri, left_format(drain, &answer, left, sizeof left),
-		       drain->force ? ", taken at the deadline" : "");
-		if (holders_each(&drain->visit, holders_print_line, stdout) < 0)
-			return COMMAND_FAILED;
-		fflush(stdout);
-	}
+	if (!answer.draining.slabs || drain->json)
+		return COMMAND_OK;
+	printf("%s drains: %s%s\n", drain->visit.uri, drain_left(drain, &answer, left),
+	       drain->force ? ", taken at the deadline" : "");
+	if (holders_each(&drain->visit, holders_print_line, stdout) < 0)
+		return COMMAND_FAILED;
+	fflush(stdout);
+	return COMMAND_OK;
+}
+
+/* Waits until a donor is empty whose drain has begun. Returns the exit status. */
+static int drain_finish(void *user)
+{
+	struct drain *drain = user;
+	struct wire_message answer;
+
+	if (drain_ask(drain, WIRE_DRAIN_ASK, &answer) < 0)
+		return COMMAND_FAILED;
 	drain->shown = answer.draining.slabs;
-	return drain_watch(drain, &answer);
+	switch (drain_wait(drain, NULL, &answer)) {
+	case 0:
+		break;
+	case -ETIMEDOUT:
+		return drain_late(drain, &answer);
+	default:
+		return COMMAND_FAILED;
+	}
+	if (drain->json)
+		drain_json(drain, &answer);
+	else
+		printf("%s is empty and lends nothing more: it is safe to power it off\n", drain->visit.uri);
+	fflush(stdout);
+	return COMMAND_OK;
 }
 
 static int drain_end(void *user)
@@ -190,15 +221,44 @@ static int drain_end(void *user)
 	return COMMAND_OK;
 }
 
+/* Calls @act for each donor of @donors, and removes those for which it fails. Returns COMMAND_FAILED if there are any. */
+static int donors_each(struct drain *drain, struct config_list *donors, int (*act)(void *drain))
+{
+	unsigned given = donors->count;
+
+	donors->count = 0;
+	for (unsigned i = 0; i < given; i++) {
+		drain->visit.uri = donors->items[i];
+		if (visit_run(&drain->visit, act, drain) == COMMAND_OK)
+			donors->items[donors->count++] = donors->items[i];
+	}
+	return donors->count < given ? COMMAND_FAILED : COMMAND_OK;
+}
+
 /* --- The commands ---------------------------------------------------------------------------------------- */
+
+int drain_check(struct drain *drain, const char *verb)
+{
+	if (drain->deadline_s && !drain->force) {
+		log_error("donors %s: --deadline is when --force takes what is left; give --force too, or --timeout "
+			  "to stop waiting",
+			  verb);
+		return -EINVAL;
+	}
+	if (!drain->deadline_s)
+		drain->deadline_s = 10;
+	return 0;
+}
 
 static void drain_help(const struct config_setting *settings)
 {
 	printf(
-	    "usage: farpage donors drain URI [OPTION...]\n\n"
+	    "usage: farpage donors drain URI [URI...] [OPTION...]\n"
+	    "       farpage donors drain @FILE [OPTION...]\n\n"
 	    "Empties a donor, for maintenance: it lends nothing more, asks its clients for all that they lease there,\n"
 	    "and this waits until they have given it back. Then it says that the donor may be powered off. Ending\n"
-	    "this does not end draining; farpage donors undrain does.\n\n");
+	    "this does not end draining; farpage donors undrain does. Several donors are drained at the same time. To\n"
+	    "drain one after the other, see farpage donors roll.\n\n");
 	config_help(settings);
 	printf("\n"
 	       "  farpage donors drain tcp://10.0.0.7 --key /etc/farpage/key\n");
@@ -207,20 +267,16 @@ static void drain_help(const struct config_setting *settings)
 int drain_command_begin(int argc, char **argv)
 {
 	static struct drain drain = {.deadline_s = 0, .timeout_s = DRAIN_NO_TIMEOUT};
+	static struct config_list donors;
 	const struct config_setting settings[] = {
 	    {"key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE", "the key shared with the donor"},
 	    {"admin-key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE",
 	     "the donor's admin key, in place of --key; needed for --force, and for a donor that has an admin key"},
-	    {"timeout", CONFIG_NUMBER, &drain.timeout_s, 0, 1000000, "SECONDS",
-	     "stop waiting after this time, with status 1; the drain continues (default: wait)"},
-	    {"force", CONFIG_FLAG, &drain.force, 0, 0, NULL,
-	     "take unreleased slabs at the deadline: pages without another copy are lost"},
-	    {"deadline", CONFIG_NUMBER, &drain.deadline_s, 1, 3600, "SECONDS",
-	     "with --force: the donor is empty by then (default 10)"},
+	    DRAIN_SETTINGS(&drain, "stop waiting after this time, with status 1; the drain continues (default: wait)"),
 	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print the state at the end as JSON, sizes in bytes"},
 	    {0},
 	};
-	int status = visit_read(&drain.visit, "drain", settings, argc, argv);
+	int status = visit_read_donors("drain", settings, argc, argv, &donors), begun;
 
 	if (status == -ECANCELED) {
 		drain_help(settings);
@@ -228,19 +284,20 @@ int drain_command_begin(int argc, char **argv)
 	}
 	if (status < 0)
 		return COMMAND_USAGE;
-	if (drain.deadline_s && !drain.force) {
-		log_error("donors drain: --deadline is when --force takes what is left; give --force too, or --timeout "
-			  "to stop waiting");
+	if (drain_check(&drain, "drain") < 0)
 		return COMMAND_USAGE;
-	}
-	if (!drain.deadline_s)
-		drain.deadline_s = 10;
-	return visit_run(&drain.visit, drain_begin, &drain);
+	drain.several = donors.count > 1;
+	drain.began = clock_now();
+	/* All drains begin before the first is waited for, so that no pages move from one of these donors to another. */
+	begun = donors_each(&drain, &donors, drain_begin);
+	status = donors_each(&drain, &donors, drain_finish);
+	return begun != COMMAND_OK ? begun : status;
 }
 
 int drain_command_end(int argc, char **argv)
 {
 	static struct drain drain;
+	static struct config_list donors;
 	const struct config_setting settings[] = {
 	    {"key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE", "the key shared with the donor"},
 	    {"admin-key", CONFIG_STRING, &drain.visit.key_file, 0, 0, "FILE",
@@ -248,15 +305,17 @@ int drain_command_end(int argc, char **argv)
 	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print the answer as JSON, sizes in bytes"},
 	    {0},
 	};
-	int status = visit_read(&drain.visit, "undrain", settings, argc, argv);
+	int status = visit_read_donors("undrain", settings, argc, argv, &donors);
 
 	if (status == -ECANCELED) {
-		printf("usage: farpage donors undrain URI [OPTION...]\n\n"
-		       "Lets a drained donor lend again. Clients keep the slabs that they have not released.\n\n");
+		printf("usage: farpage donors undrain URI [URI...] [OPTION...]\n"
+		       "       farpage donors undrain @FILE [OPTION...]\n\n"
+		       "Lets drained donors lend again. Clients keep the slabs that they have not released.\n\n");
 		config_help(settings);
 		return COMMAND_OK;
 	}
 	if (status < 0)
 		return COMMAND_USAGE;
-	return visit_run(&drain.visit, drain_end, &drain);
+	drain.several = donors.count > 1;
+	return donors_each(&drain, &donors, drain_end);
 }

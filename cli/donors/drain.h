@@ -3,13 +3,59 @@
  *
  * Theory of operation. A drained donor grants no leases and recalls all its slabs from its clients. One message of
  * this command starts the drain. After that the command only shows the progress until the donor is empty, so the
- * drain continues if the command ends. Without --force the donor takes no slab that a client does not release,
+ * drain continues if the command ends. `farpage donors roll` (roll.h) drains with the same functions. Without --force the donor takes no slab that a client does not release,
  * because pages without another copy would be lost.
  *
  * Threads: the caller's.
  */
 #ifndef CLI_DRAIN_H
 #define CLI_DRAIN_H
+
+#include "cli/donors/visit.h"
+
+#include <signal.h>
+#include <stdbool.h>
+
+#define DRAIN_NO_TIMEOUT UINT32_MAX
+#define DRAIN_LEFT_MAX 96
+
+struct drain {
+	struct visit visit;
+	bool force, json;
+	bool several;                   /* JSON is printed for several donors: an object in a line each */
+	uint64_t began;                 /* when the timeout begins, of clock_now() */
+	unsigned deadline_s, timeout_s; /* begin as 0 and DRAIN_NO_TIMEOUT */
+	uint32_t shown;                 /* the number of slabs in the last progress line */
+};
+
+/* The options that say how a struct drain is carried out. @late is the help of --timeout. */
+/* clang-format off */
+#define DRAIN_SETTINGS(drain, late) \
+	{"timeout", CONFIG_NUMBER, &(drain)->timeout_s, 0, 1000000, "SECONDS", late}, \
+	{"force", CONFIG_FLAG, &(drain)->force, 0, 0, NULL, \
+	 "take unreleased slabs at the deadline: pages without another copy are lost"}, \
+	{"deadline", CONFIG_NUMBER, &(drain)->deadline_s, 1, 3600, "SECONDS", \
+	 "with --force: the donor is empty by then (default 10)"}
+/* clang-format on */
+
+/* Checks these options of @verb and completes them. Returns 0, or -EINVAL after one logged line. */
+int drain_check(struct drain *drain, const char *verb);
+/* Asks the donor of the open visit. Returns 0 and its DRAINING, or -errno after one logged line. -EACCES means that this
+   key may not do that, and that nothing has changed. */
+int drain_ask(struct drain *drain, enum wire_drain what, struct wire_message *ret_answer);
+/* Asks the donor to drain: by force, if the options say so. Returns the same as drain_ask(). */
+int drain_order(struct drain *drain, struct wire_message *ret_answer);
+/*
+ * Shows the progress of a drain until the donor is empty. @answer is the answer to drain_order(), and becomes the last
+ * answer. Returns:
+ * - 0: the donor is empty;
+ * - -ETIMEDOUT: the timeout is over; nothing is logged;
+ * - -EINTR: a signal of @stops is pending (@stops may be NULL); nothing is logged;
+ * - another -errno after one logged line.
+ */
+int drain_wait(struct drain *drain, const sigset_t *stops, struct wire_message *answer);
+/* Writes, for example, "768M in 12 slabs of 2 clients". Returns @text. */
+const char *drain_left(const struct drain *drain, const struct wire_message *answer, char text[DRAIN_LEFT_MAX]);
 
 int drain_command_begin(int argc, char **argv);
 int drain_command_end(int argc, char **argv);

@@ -1,5 +1,5 @@
 /*
- * visit: common code of the verbs of `farpage donors` that speak with one donor. They read the donor's name and key
+ * visit: common code of the verbs of `farpage donors` that speak with one donor at a time. They read donors and key
  * from the command line, connect, ask, and disconnect.
  *
  * Threads: the caller's.
@@ -10,6 +10,8 @@
 #include "client/donor/operate.h"
 #include "common/config.h"
 #include "wire/auth.h"
+
+#define VISIT_CONNECT_MS 2000u
 
 struct visit {
 	const char *uri, *key_file;
@@ -23,6 +25,13 @@ struct visit {
  * --help, or -EINVAL after one logged line.
  */
 int visit_read(struct visit *visit, const char *verb, const struct config_setting *settings, int argc, char **argv);
+/*
+ * Reads the options of @verb, and the donors between them: URIs, or "@FILE" for the donors of a donors file. Stores the
+ * donors in *ret_donors; the strings exist until exit. Returns 0, -ECANCELED after --help, or -EINVAL after one logged
+ * line.
+ */
+int visit_read_donors(const char *verb, const struct config_setting *settings, int argc, char **argv,
+		      struct config_list *ret_donors);
 /* Connects to the donor, calls @act with @user, and disconnects. Returns the exit status: that of @act, or COMMAND_FAILED after one
    logged line. */
 int visit_run(struct visit *visit, int (*act)(void *user), void *user);

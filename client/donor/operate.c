@@ -148,6 +148,11 @@ const char *operate_peer(const struct operate *operate)
 	return fabric_conn_peer(operate->session.conn);
 }
 
+uint64_t operate_incarnation(const struct operate *operate)
+{
+	return operate->session.donor.incarnation;
+}
+
 void operate_figures(const struct operate *operate, struct far_donor_info *ret_donor)
 {
 	const struct wire_capacity *capacity = &operate->session.donor.capacity;

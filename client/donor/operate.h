@@ -31,6 +31,8 @@ void operate_close(struct operate *operate);
 /* Returns the address at which the donor was reached, such as "tcp://10.0.0.7:7470". Valid until
    operate_close(). */
 const char *operate_peer(const struct operate *operate);
+/* Returns the number of this run of the donor. A donor that is restarted has another number; an upgrade keeps the number. */
+uint64_t operate_incarnation(const struct operate *operate);
 /* Stores the last figures that the donor sent, not counting this session as a client. */
 void operate_figures(const struct operate *operate, struct far_donor_info *ret_donor);
 /* Sends a STATUS, DRAIN or HOLDER, and waits for the answer for at most fabric.connect_ms. If the session is lost,

@@ -2,8 +2,8 @@
 """test_drain.py: farpage donors holders, drain and undrain of a donor that a program uses."""
 import json
 
-from donor import Donor
-from tap import done, farpage, make_key, ok, refused, shown, start
+from donor import Donor, donors, no_donors
+from tap import FOLDER, done, farpage, make_key, ok, refused, shown, start, wait_until
 
 SLAB = 8 << 20
 PROGRAM = """
@@ -29,7 +29,10 @@ def state(donor, key):
 
 def bad_drains_are_refused(donor, key):
     for name, says, words in (("donors drain is refused without a donor", "name one", ["drain"]),
-                              ("donors drain is refused with two donors", "too many", ["drain", donor, "tcp://127.0.0.2"]),
+                              ("donors holders is refused with two donors", "too many",
+                               ["holders", donor, "tcp://127.0.0.2"]),
+                              ("donors drain is refused with a donor that is given twice", "twice",
+                               ["drain", donor, donor]),
                               ("donors drain --deadline is refused without --force", "--force",
                                ["drain", donor, "--deadline", "5"]),
                               ("donors undrain is refused with --force", "--force", ["undrain", donor, "--force"])):
@@ -130,6 +133,42 @@ def only_the_admin_key_drains(donor, key, admin_key):
         ok(result.returncode == 0, f"donors {verb} succeeds with the admin key", shown(result))
 
 
+def donors_of_a_file_are_drained():
+    of = donors(2, "--donate", "128M", "--slab", SLAB)
+    listed, with_nobody = FOLDER / "donors", FOLDER / "with-nobody"
+    listed.write_text("".join(f"{donor.uri}\n" for donor in of), encoding="utf-8")
+    result = farpage("donors", "drain", f"@{listed}", "--json")
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    ok(result.returncode == 0 and [(each["donor"], each["state"], each["empty"]) for each in answers] ==
+       [(donor.uri, "draining", True) for donor in of], "donors drain @FILE drains each donor", shown(result))
+    with no_donors() as (_, nobody):
+        with_nobody.write_text("".join(f"{uri}\n" for uri in (of[0].uri, nobody, of[1].uri)), encoding="utf-8")
+        result = farpage("donors", "undrain", f"@{with_nobody}")
+        ok(result.returncode == 1 and nobody in result.stderr and result.stdout.count("lends again: 128M") == 2,
+           "donors undrain @FILE passes over a donor that does not answer, and then fails", shown(result))
+        ok([donor.says()["state"] for donor in of] == ["lending"] * 2, "the other donors lend again")
+        result = farpage("donors", "drain", f"@{with_nobody}")
+        ok(result.returncode == 1 and nobody in result.stderr and result.stdout.count("safe to power it off") == 2,
+           "donors drain @FILE passes over a donor that does not answer, and then fails", shown(result))
+    farpage("donors", "undrain", of[0].uri, of[1].uri)
+
+    program = start("run", "--local", "16M", "--donor", of[0].uri, "--donor", of[1].uri, "--", "/usr/bin/python3", "-c",
+                    PROGRAM.replace("64 << 20", "32 << 20"))
+    program.stdout.readline()
+    drain = start("donors", "drain", of[0].uri, of[1].uri)
+    wait_until(lambda: [donor.says()["state"] for donor in of] == ["draining"] * 2)
+    result = farpage("donors", "drain", f"@{listed}", "--timeout", "1")
+    ok(result.returncode == 1 and "is not empty after 1 s" in result.stderr,
+       "donors drain of several donors fails at its --timeout", shown(result))
+    farpage("donors", "undrain", f"@{listed}")
+    output, errors = drain.communicate(timeout=60)
+    ok(drain.returncode == 1 and "is empty" not in output.partition(f"{of[1].uri} drains: ")[0] and
+       f"{of[1].uri} drains: " in output and "somebody has undrained it" in errors,
+       "several donors drain at the same time, and donors drain fails when they are undrained", output, errors)
+    output, errors = program.communicate()
+    ok(output == "right\n", "a program reads its memory right after such a drain", output, errors)
+
+
 the_key, the_admin_key = make_key(), make_key("admin-key")
 lender = Donor("--donate", "128M", "--slab", SLAB, "--key", the_key).uri
 bad_drains_are_refused(lender, the_key)
@@ -141,4 +180,5 @@ ok(forced.returncode == 1 and "admin key" in forced.stderr,
 lender = Donor("--donate", "128M", "--slab", SLAB, "--key", the_key, "--admin-key", the_admin_key).uri
 only_the_admin_key_drains(lender, the_key, the_admin_key)
 drain_by_force_empties_the_donor(lender, the_key, the_admin_key)
+donors_of_a_file_are_drained()
 done()

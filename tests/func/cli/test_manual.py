@@ -16,7 +16,7 @@ COMMANDS = {
     "farpage-bench.1": (["bench"], None),
     "farpage-disk.8": (["disk attach", "disk detach", "disk list", "disk adopt", "disk leave"], None),
     "farpage-doctor.1": (["doctor"], None),
-    "farpage-donors.8": (["donors", "donors holders", "donors drain", "donors undrain"], None),
+    "farpage-donors.8": (["donors", "donors holders", "donors drain", "donors undrain", "donors roll"], None),
     "farpage-key.1": (["key"], None),
     "farpage-run.1": (["run"], None),
     "farpage-status.1": (["status"], None),
