@@ -3,8 +3,10 @@
  *
  * Theory of operation. A drained donor grants no leases and recalls all its slabs from its clients. One message of
  * this command starts the drain. After that the command only shows the progress until the donor is empty, so the
- * drain continues if the command ends. `farpage donors roll` (roll.h) drains with the same functions. Without --force the donor takes no slab that a client does not release,
- * because pages without another copy would be lost.
+ * drain continues if the command ends. `farpage donors roll` (roll.h) drains with the same functions.
+ *
+ * Without --force the donor takes no slab that a client does not release, because pages without another copy would be
+ * lost.
  *
  * Threads: the caller's.
  */
