@@ -38,6 +38,7 @@ struct settings {
 	struct config_list donors;
 	const char *donors_file; /* absolute path of the donors file, or NULL */
 	const char *key_file, *log_file, *config_file, *backup, *metrics;
+	const char *user; /* the daemon's user, for the donors' operators, or NULL; not an option, and not kept */
 	unsigned queues, depth, spin_us, timeout_ms, replicas, grace_s;
 	unsigned ready_fd; /* 0 for none */
 	bool memory, overcommit, verbose, encrypt;

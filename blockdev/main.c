@@ -3,6 +3,7 @@
 #include "blockdev/daemon/settings.h"
 #include "common/descriptors.h"
 #include "common/log.h"
+#include "common/user.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@ int main(int argc, char **argv)
 	else if (settings.ready_fd || settings.remove)
 		level = LOG_LEVEL_WARNING;
 	log_setup("farpage-blockdev", level);
+	/* Found out now, because a worker that serves swap must not call a directory service. */
+	settings.user = user_name();
 	umask(077);
 	descriptors_raise();
 	if (chdir("/") < 0)

@@ -81,7 +81,8 @@ struct table *table_open(const char *command, const struct table_column *columns
 		return NULL;
 	}
 	for (unsigned c = 0; !style->output && c < count; c++)
-		table->shown[table->shown_count++] = c;
+		if (!columns[c].extra)
+			table->shown[table->shown_count++] = c;
 	for (unsigned i = 0; good && i < table->shown_count; i++)
 		good = add_column(table, &columns[table->shown[i]]);
 	if (!good || scols_table_set_column_separator(table->scols, "  ") ||

@@ -17,11 +17,12 @@ struct table_column {
 	bool right;    /* numbers and sizes */
 	bool optional; /* shown only if a row has a text for it, or if --output names it */
 	bool cut;      /* is shortened if the terminal is too narrow */
+	bool extra;    /* shown only if --output names it */
 };
 
 /* The options of a table. */
 struct table_style {
-	const char *output; /* names of columns, comma-separated, or NULL for all */
+	const char *output; /* names of columns, comma-separated, or NULL for all but the extra ones */
 	bool noheadings;
 };
 

@@ -6,6 +6,7 @@
 #include "client/far.h"
 
 #include "client/backup/backup.h"
+#include "client/donor/about.h"
 #include "client/donor/control.h"
 #include "client/donor/donors_list.h"
 #include "client/io/far_queue.h"
@@ -325,6 +326,7 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 		memcpy(far->key, config->key, AUTH_KEY_SIZE);
 		far->config.key = far->key;
 	}
+	about_find(config->user, config->command, &far->about);
 	random_secret(far->id, sizeof far->id);
 	error = mailbox_open(&far->mailbox);
 	if (error < 0) {

@@ -47,6 +47,11 @@ struct far_config {
 	 */
 	const char *donors_file;
 	const uint8_t *key; /* AUTH_KEY_SIZE bytes (wire/auth.h), or NULL */
+	/*
+	 * The user's name and the command that donors' operators see (client/donor/about.h). NULL means the user's
+	 * number, and the name of the process. far_open() and far_query() copy both.
+	 */
+	const char *user, *command;
 	/* The size of the array in pages. 0 means four times the pages that fit on the donors, with all
 	   replicas. */
 	uint64_t pages;

@@ -80,6 +80,7 @@ struct far {
 	struct far_config config;
 	uint8_t key[AUTH_KEY_SIZE];
 	uint8_t id[WIRE_ID_SIZE];
+	struct wire_about about;      /* what donors are told about this process */
 	struct far_donor *donors;     /* donor_places elements; a donor keeps its index until the store is closed */
 	char (*uris)[FAR_URI_MAX];    /* the donors' addresses, one for each place */
 	unsigned donor_places;        /* FAR_DONORS_MAX with a donors file, otherwise donor_count */

@@ -270,7 +270,7 @@ static void handshake_succeed(struct connection *connection, struct wire_message
 {
 	struct donor *donor = connection->donor;
 	const struct handshake *handshake = &connection->handshake;
-	char who[DONOR_WHO_MAX];
+	char who[DONOR_WHO_MAX], about[WIRE_ABOUT_TEXT_MAX];
 	bool back = false;
 	uint32_t session;
 	unsigned reason = WIRE_REASON_KEY;
@@ -299,10 +299,12 @@ static void handshake_succeed(struct connection *connection, struct wire_message
 	donor->sessions[session].connection = connection;
 	session_from(&donor->sessions[session], fabric_conn_peer(connection->conn));
 	donor->sessions[session].admin = handshake->admin;
+	donor->sessions[session].about = handshake->about;
 	memset(&connection->handshake, 0, sizeof connection->handshake);
 	donor_who(donor, session, who);
 	if (donor_may_tell(donor, DONOR_VISITS))
-		log_info("client %s has come%s, %s", donor->sessions[session].name, back ? " back" : "", who);
+		log_info("client %s has come%s, %s, and says: %s", donor->sessions[session].name, back ? " back" : "",
+			 who, wire_about_text(&donor->sessions[session].about, about));
 
 	welcome->welcome.grace_ms = (uint32_t)(donor->book->sessions[session].grace_ns / 1000000);
 	welcome->welcome.heartbeat_ms = (uint32_t)(donor->book->limits.heartbeat_ns / 1000000);

@@ -107,6 +107,13 @@ int donor_session_open(struct donor *donor, uint32_t session)
 	return 0;
 }
 
+uint64_t donor_held_ns(const struct donor *donor, uint32_t session)
+{
+	const uint64_t since = donor->sessions[session].since;
+
+	return since ? clock_now() - since : 0;
+}
+
 /* Reports that the slab has no memory now. */
 static void slab_left(struct donor *donor, uint32_t slab)
 {
@@ -190,7 +197,7 @@ static void do_without(struct donor *donor, const struct lease_action *action)
 static void do_grant(struct donor *donor, const struct lease_action *action)
 {
 	struct wire_message message = {.type = WIRE_GRANTED, .request = action->request};
-	const struct donor_session *session = &donor->sessions[action->session];
+	struct donor_session *session = &donor->sessions[action->session];
 	struct fabric_remote remote;
 	char text[DONOR_STATUS_MAX];
 
@@ -210,6 +217,8 @@ static void do_grant(struct donor *donor, const struct lease_action *action)
 	if (action->kind == LEASE_CONFIRM) /* not a new lease */
 		return;
 	donor->totals.granted++;
+	if (!session->since)
+		session->since = clock_now();
 	if (!donor_may_tell(donor, DONOR_LEASES))
 		return;
 	donor_status(donor, text);

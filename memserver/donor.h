@@ -48,6 +48,8 @@ struct donor_session {
 	struct connection *data;       /* list of data connections */
 	char name[2 * 4 + 1];          /* first 4 bytes of the client id in hex, for logs */
 	char from[WIRE_ADDRESS_SIZE];  /* address of the last session connection */
+	struct wire_about about;       /* what the client said about itself when it last came; it may have lied */
+	uint64_t since;                /* clock_now() when the client got its first slab, or 0 if it has got none */
 	bool admin;                    /* the client proved an admin key */
 };
 
@@ -114,6 +116,11 @@ void donor_settle(struct donor *donor);
  * from the fabric is unhandled, because the event may belong to one of these connections.
  */
 void donor_end_deaf(struct donor *donor);
+/*
+ * Returns for how long the session's client has held slabs, in ns: the time since it got its first slab, or 0 if it has
+ * got none. The time goes on while the client is away, and while the loop gets no CPU.
+ */
+uint64_t donor_held_ns(const struct donor *donor, uint32_t session);
 /* Takes the slab worker's answers. Call it when slab_fd() is readable. */
 void donor_slabs_ready(struct donor *donor);
 /* Does the work that is due at @now: handshakes that took too long, log limits, the book's deadlines. */

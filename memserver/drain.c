@@ -48,6 +48,9 @@ static void holder_answer(struct donor *donor, uint32_t session, uint32_t reques
 		answer.holder_reply.next = i + 1;
 		answer.holder_reply.slabs = holder->slabs;
 		answer.holder_reply.away = holder->state != LEASE_SESSION_ACTIVE;
+		answer.holder_reply.held_s = (uint32_t)(donor_held_ns(donor, i) / 1000000000);
+		answer.holder_reply.about = donor->sessions[i].about;
+		memcpy(answer.holder_reply.key, holder->owner, WIRE_KEY_NAME_SIZE);
 		memcpy(answer.holder_reply.name, holder->id, WIRE_NAME_SIZE);
 		memcpy(answer.holder_reply.peer, donor->sessions[i].from, WIRE_ADDRESS_SIZE);
 		break;

@@ -1,6 +1,7 @@
 /* handover: see handover.h. */
 #include "memserver/handover.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/size.h"
 
@@ -14,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define VERSION 1u
+#define VERSION 2u
 #define NOBODY (-1)
 
 /* --- Writing --------------------------------------------------------------------------------------------- */
@@ -29,12 +30,15 @@ static uint64_t time_left(const struct lease_session *session, uint64_t now)
 static void client_write(FILE *file, const struct donor *donor, uint32_t session, uint64_t now)
 {
 	const struct lease_session *s = &donor->book->sessions[session];
+	const struct wire_about *about = &donor->sessions[session].about;
 
 	fprintf(file, "client ");
 	for (unsigned i = 0; i < WIRE_ID_SIZE; i++)
 		fprintf(file, "%02x", s->id[i]);
 	fprintf(file, " %" PRIu64 " %s %s\n", time_left(s, now), *s->owner ? s->owner : ".",
 		donor->sessions[session].from);
+	fprintf(file, "about %" PRIu64 " %u\t%s\t%s\t%s\n", donor->sessions[session].since, about->pid, about->host,
+		about->user, about->command);
 }
 
 /* Writes the clients that lease slabs. ret_clients[session] is the number of the session's client. */
@@ -159,6 +163,35 @@ static bool client_read(struct handover *handover, const char *line)
 	return strlen(id) == 2 * WIRE_ID_SIZE && id_parse(id, client->id);
 }
 
+/* Moves the text up to @end from *@at to @ret_text, which is all zero. Returns false if there is no @end, or no room. */
+static bool field_read(const char **at, char end, char *ret_text, size_t size)
+{
+	const size_t length = strcspn(*at, "\t\n");
+
+	if ((*at)[length] != end || length >= size)
+		return false;
+	memcpy(ret_text, *at, length);
+	*at += length + 1;
+	return true;
+}
+
+static bool about_read(struct handover *handover, const char *line)
+{
+	const char *at = strchr(line, '\t');
+	struct handover_client *client;
+	struct wire_about *about;
+
+	if (!at || !handover->client_count)
+		return false;
+	client = &handover->clients[handover->client_count - 1];
+	about = &client->about;
+	at++;
+	return sscanf(line, "about %" SCNu64 " %" SCNu32, &client->since, &about->pid) == 2 &&
+	       field_read(&at, '\t', about->host, sizeof about->host) &&
+	       field_read(&at, '\t', about->user, sizeof about->user) &&
+	       field_read(&at, '\n', about->command, sizeof about->command);
+}
+
 static bool slab_read(struct handover *handover, const char *line)
 {
 	struct handover_slab *slab =
@@ -179,7 +212,7 @@ static bool header_read(struct handover *handover, FILE *file)
 	unsigned version;
 	int draining;
 
-	if (fscanf(file, "farpage-handover %u\n", &version) != 1 || version != VERSION ||
+	if (fscanf(file, "farpage-handover %u\n", &version) != 1 || !version || version > VERSION ||
 	    fscanf(file,
 		   "incarnation %" SCNx64 "\nslab-bytes %" SCNu64 "\nmemory %d %d\ndraining %d\ngeneration %" SCNu32
 		   "\n",
@@ -197,9 +230,17 @@ static bool list_read(struct handover *handover, FILE *file)
 	if (!header_read(handover, file))
 		return false;
 	while (fgets(line, sizeof line, file)) {
+		bool good;
+
 		if (strcmp(line, "end\n") == 0)
 			return true;
-		if (strncmp(line, "client ", 7) == 0 ? !client_read(handover, line) : !slab_read(handover, line))
+		if (strncmp(line, "client ", 7) == 0)
+			good = client_read(handover, line);
+		else if (strncmp(line, "about ", 6) == 0)
+			good = about_read(handover, line);
+		else
+			good = slab_read(handover, line);
+		if (!good)
 			return false;
 	}
 	return false;
@@ -305,6 +346,8 @@ static int clients_adopt(const struct handover *handover, struct donor *donor, u
 		if (status < 0)
 			return status;
 		memcpy(donor->sessions[ret_sessions[i]].from, client->from, sizeof client->from);
+		donor->sessions[ret_sessions[i]].about = client->about;
+		donor->sessions[ret_sessions[i]].since = client->since ? client->since : clock_now();
 	}
 	return 0;
 }

@@ -14,18 +14,20 @@
  *
  * The list is text. Each line is a word and its fields, separated by spaces:
  *
- *   farpage-handover 1
+ *   farpage-handover 2
  *   incarnation HEX
  *   slab-bytes BYTES
  *   memory FD FD                                    plain, and hugetlb or -1
  *   draining 0|1
  *   generation N                                    the highest of all slabs that there ever were
  *   client ID LEFT_NS OWNER ADDRESS                 "." if there is no owner; clients count from 0
+ *   about SINCE_NS PID<tab>HOST<tab>USER<tab>COMMAND
+ *                                                   of the client above; not in version 1
  *   slab INDEX GENERATION ORDER WARMTH CLIENT HUGE  -1 for a free slab
  *   end
  *
  * The program that reads the list may be newer than the one that wrote it. So every program can read the lists of
- * older programs.
+ * older programs. A program that reads a newer list than it knows refuses it, and the old program goes on.
  *
  * Threads. All functions run in the donor's thread.
  */
@@ -41,6 +43,8 @@ struct handover_client {
 	uint64_t left_ns; /* how long its leases wait for it */
 	char owner[LEASE_OWNER_SIZE];
 	char from[WIRE_ADDRESS_SIZE];
+	uint64_t since;          /* as in struct donor_session; 0 in a list of version 1 */
+	struct wire_about about; /* empty in a list of version 1 */
 };
 
 struct handover_slab {

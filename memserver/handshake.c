@@ -73,6 +73,7 @@ unsigned handshake_prove(struct handshake *handshake, const struct keyring *keys
 	handshake->state = HANDSHAKE_PROVED;
 	handshake->wished_grace_ms = message->proof.grace_ms;
 	handshake->wished_closed_ms = message->proof.closed_ms;
+	handshake->about = message->proof.about;
 	if (key) {
 		memcpy(handshake->name, key->name, sizeof handshake->name);
 		handshake->admin = key->admin;

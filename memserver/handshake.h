@@ -29,6 +29,7 @@ struct handshake {
 	uint64_t quota;                     /* once proved: quota of the key's name in bytes, or 0 for no limit */
 	uint32_t wished_grace_ms;           /* once proved */
 	uint32_t wished_closed_ms;          /* once proved */
+	struct wire_about about;            /* once proved: what the client says about itself; it may lie */
 };
 
 /*

@@ -50,7 +50,7 @@
 #define LEASE_SLABS_MAX (1u << 16)
 #define LEASE_SESSIONS_MAX 1024u
 #define LEASE_NO_SESSION UINT32_MAX
-#define LEASE_OWNER_SIZE 32u
+#define LEASE_OWNER_SIZE WIRE_KEY_NAME_SIZE
 /* A client has vanished after this many heartbeat periods without a message from it. */
 #define LEASE_HEARTBEATS_MISSED 4u
 /*

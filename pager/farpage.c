@@ -305,14 +305,15 @@ static int free_of_donors(const struct far_config *config, uint64_t *ret_free)
 	return 0;
 }
 
-static int open_store(const struct farpage_options *options, const char *donors_file, uint64_t window_bytes,
-		      struct store **ret_store)
+static int open_store(const struct farpage_options *options, const char *donors_file, const char *user,
+		      uint64_t window_bytes, struct store **ret_store)
 {
 	uint8_t key[AUTH_KEY_SIZE];
 	struct far_config config = {
 	    .donors = options->donors,
 	    .donor_count = options->donor_count,
 	    .donors_file = donors_file,
+	    .user = user,
 	    .replicas = options->replicas ? options->replicas : 1,
 	    .go_without = true, /* a program must start even while a donor is away */
 	    .scrub_rate = options->scrub_rate,
@@ -342,11 +343,11 @@ static int open_store(const struct farpage_options *options, const char *donors_
 	return result;
 }
 
-int pager_connect(const struct farpage_options *options, const char *donors_file, uint64_t window_bytes,
-		  struct store **ret_store)
+int pager_connect(const struct farpage_options *options, const char *donors_file, const char *user,
+		  uint64_t window_bytes, struct store **ret_store)
 {
 	int result = check_options(options);
-	return result ? result : open_store(options, donors_file, window_bytes, ret_store);
+	return result ? result : open_store(options, donors_file, user, window_bytes, ret_store);
 }
 
 static int open_farpage(const struct farpage_options *options, struct farpage **ret_farpage)
@@ -358,7 +359,7 @@ static int open_farpage(const struct farpage_options *options, struct farpage **
 	if (!farpage)
 		return -ENOMEM;
 	struct store *store;
-	result = open_store(options, NULL, options->window, &store);
+	result = open_store(options, NULL, NULL, options->window, &store);
 	if (result)
 		goto fail;
 	farpage->core.store = store;

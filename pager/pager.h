@@ -10,10 +10,10 @@
 struct store;
 
 /* Connects to the donors of @options for a window of @window_bytes bytes. Logs the reason of a failure. @donors_file
-   is NULL, or the absolute path of the file that the store follows (far.h). The caller owns the store. Returns 0 or
-   -errno. */
-int pager_connect(const struct farpage_options *options, const char *donors_file, uint64_t window_bytes,
-		  struct store **ret_store);
+   is NULL, or the absolute path of the file that the store follows (far.h). @user is the name of the user that donors
+   are told, or NULL if it is unknown. The caller owns the store. Returns 0 or -errno. */
+int pager_connect(const struct farpage_options *options, const char *donors_file, const char *user,
+		  uint64_t window_bytes, struct store **ret_store);
 
 /* Does the same as farpage_open(), but with the caller's @store, @window and @counters. All three must outlive the
    pager. @window is reserved, and its pages may already have contents. @counters is zeroed, or NULL if the pager

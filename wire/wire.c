@@ -16,6 +16,7 @@
  * Threads: any.
  */
 #include "wire/wire.h"
+#include "common/format.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -248,13 +249,16 @@ int wire_decode_reject(const void *data, size_t size, struct wire_reject *ret_re
 #define M struct wire_message
 #define HEADER_SIZE 8
 #define CAPACITY_SIZE 32
+#define ABOUT_SIZE 116
+#define ABOUT(member) TEXT(M, member.host), TEXT(M, member.user), TEXT(M, member.command), NUMBER(M, member.pid)
 #define CAPACITY(member)                                                                                               \
 	NUMBER(M, member.donated), NUMBER(M, member.leased), NUMBER(M, member.slab_bytes), NUMBER(M, member.clients),  \
 	    NUMBER(M, member.state)
 
 static const struct field challenge_fields[] = {BYTES(M, challenge.nonce), BOOL(M, challenge.needs_key), ZERO(7), END};
 static const struct field proof_fields[] = {
-    BYTES(M, proof.mac), BOOL(M, proof.has_key), ZERO(3), NUMBER(M, proof.grace_ms), NUMBER(M, proof.closed_ms), END,
+    BYTES(M, proof.mac),        BOOL(M, proof.has_key), ZERO(3), NUMBER(M, proof.grace_ms),
+    NUMBER(M, proof.closed_ms), ABOUT(proof.about),     END,
 };
 static const struct field welcome_fields[] = {
     BYTES(M, welcome.mac),          NUMBER(M, welcome.grace_ms),     NUMBER(M, welcome.heartbeat_ms),
@@ -295,16 +299,16 @@ static const struct field draining_fields[] = {
 };
 static const struct field holder_fields[] = {NUMBER(M, holder.from), ZERO(4), END};
 static const struct field holder_reply_fields[] = {
-    NUMBER(M, holder_reply.next),
-    NUMBER(M, holder_reply.slabs),
-    BOOL(M, holder_reply.away),
-    ZERO(3),
-    BYTES(M, holder_reply.name),
-    TEXT(M, holder_reply.peer),
-    END,
+    NUMBER(M, holder_reply.next),   NUMBER(M, holder_reply.slabs),
+    BOOL(M, holder_reply.away),     ZERO(3),
+    NUMBER(M, holder_reply.held_s), BYTES(M, holder_reply.name),
+    TEXT(M, holder_reply.peer),     TEXT(M, holder_reply.key),
+    ABOUT(holder_reply.about),      END,
 };
 static const struct field no_fields[] = {END};
 
+#define HOLDER_REPLY_SIZE (16 + WIRE_NAME_SIZE + WIRE_ADDRESS_SIZE + WIRE_KEY_NAME_SIZE + ABOUT_SIZE)
+static_assert(sizeof(struct wire_about) == ABOUT_SIZE, "ABOUT has all fields");
 #define NO_CAPACITY 0
 
 static const struct layout {
@@ -314,7 +318,7 @@ static const struct layout {
 	uint16_t capacity; /* offset of the message's struct wire_capacity, or NO_CAPACITY */
 } layouts[WIRE_TYPE_COUNT] = {
     [WIRE_CHALLENGE] = {"challenge", challenge_fields, WIRE_NONCE_SIZE + 8, NO_CAPACITY},
-    [WIRE_PROOF] = {"proof", proof_fields, WIRE_MAC_SIZE + 12, NO_CAPACITY},
+    [WIRE_PROOF] = {"proof", proof_fields, WIRE_MAC_SIZE + 12 + ABOUT_SIZE, NO_CAPACITY},
     [WIRE_WELCOME] = {"welcome", welcome_fields, WIRE_MAC_SIZE + 24 + CAPACITY_SIZE + WIRE_FAILURE_DOMAIN_SIZE,
 		      offsetof(M, welcome.capacity)},
     [WIRE_REFUSED] = {"refused", refused_fields, 8, NO_CAPACITY},
@@ -337,10 +341,11 @@ static const struct layout {
     [WIRE_DRAIN] = {"drain", drain_fields, 8, NO_CAPACITY},
     [WIRE_DRAINING] = {"draining", draining_fields, 16 + CAPACITY_SIZE, offsetof(M, draining.capacity)},
     [WIRE_HOLDER] = {"holder", holder_fields, 8, NO_CAPACITY},
-    [WIRE_HOLDER_REPLY] = {"holder reply", holder_reply_fields, 12 + WIRE_NAME_SIZE + WIRE_ADDRESS_SIZE, NO_CAPACITY},
+    [WIRE_HOLDER_REPLY] = {"holder reply", holder_reply_fields, HOLDER_REPLY_SIZE, NO_CAPACITY},
     [WIRE_SUSPEND] = {"suspend", no_fields, 0, NO_CAPACITY},
 };
-static_assert(HEADER_SIZE + WIRE_WARM_SLABS * 12 <= WIRE_MESSAGE_MAX, "the largest, a warm, fits");
+static_assert(HEADER_SIZE + HOLDER_REPLY_SIZE <= WIRE_MESSAGE_MAX, "the largest, a holder reply, fits");
+static_assert(HEADER_SIZE + WIRE_WARM_SLABS * 12 <= WIRE_MESSAGE_MAX, "a warm fits");
 static_assert(WIRE_SUSPEND + 1 == WIRE_TYPE_COUNT, "every type has its layout");
 
 #define SLAB_UNIT 4096u
@@ -439,4 +444,11 @@ const char *wire_reason_name(unsigned reason)
 	};
 	static_assert(sizeof names / sizeof *names == WIRE_REASON_COUNT, "every reason has its name");
 	return reason < WIRE_REASON_COUNT ? names[reason] : "unknown reason";
+}
+
+const char *wire_about_text(const struct wire_about *about, char text[WIRE_ABOUT_TEXT_MAX])
+{
+	format_text(text, WIRE_ABOUT_TEXT_MAX, "%s (pid %u) of %s on %s", *about->command ? about->command : "?",
+		    about->pid, *about->user ? about->user : "?", *about->host ? about->host : "?");
+	return text;
 }

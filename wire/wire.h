@@ -44,6 +44,11 @@
  * the clients that lease slabs. If the donor has an admin key, only a client with this key may do so. If the donor
  * has keys but no admin key, every client may do so, but none may drain by force.
  *
+ * Names of clients. In PROOF, a client says which process of which user it is (struct wire_about). The donor passes
+ * this on in HOLDER_REPLY, and writes it to its log, so that operators know whom to ask. A client may lie here.
+ * Therefore nothing is decided by these texts. They are printable, so they cannot forge a line of a log, or control
+ * a terminal. The client has proved only its key, and HOLDER_REPLY has the name of this key, too.
+ *
  * Ending. If a client's process ends, its kernel closes the connections. The donor frees the leases after a short
  * time (closed_ms in PROOF). A client that closes its connections because the donor does not answer sends SUSPEND
  * first. The donor then waits longer for the client's return (grace_ms in PROOF).
@@ -67,7 +72,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC 0x31475046u /* "FPG1" */
-#define WIRE_VERSION 6u
+#define WIRE_VERSION 7u
 #define WIRE_ID_SIZE 16u
 #define WIRE_NONCE_SIZE 16u
 #define WIRE_NAME_SIZE 4u
@@ -80,6 +85,7 @@
 #define WIRE_SEALED_MAX 256u         /* = FABRIC_MESSAGE_MAX */
 #define WIRE_ADDRESS_SIZE 64u        /* an address as text, cut if it is longer, with at least one 0 byte at the end */
 #define WIRE_FAILURE_DOMAIN_SIZE 32u /* a failure domain's name, with at least one 0 byte at the end */
+#define WIRE_KEY_NAME_SIZE 32u       /* the name of a donor's key, with at least one 0 byte at the end */
 #define WIRE_WARM_SLABS 16u          /* slabs in one WARM */
 #define WIRE_NO_DEADLINE UINT32_MAX
 
@@ -183,6 +189,17 @@ struct wire_capacity {
 	uint32_t state; /* enum wire_state */
 };
 
+/* A client's words about itself. Each text is printable ASCII, 0-terminated, and "" if the client does not know it. */
+struct wire_about {
+	char host[32];    /* name of the client's machine, cut if it is longer */
+	char user[32];    /* name or number of the user */
+	char command[48]; /* short name of the program, or "blockdev NAME" */
+	uint32_t pid;     /* number of the process on its machine, or 0 if unknown */
+};
+/* Writes @about as a text for logs: "python3 (pid 4711) of alice on node7". Returns @text. */
+#define WIRE_ABOUT_TEXT_MAX (sizeof(struct wire_about) + 32)
+const char *wire_about_text(const struct wire_about *about, char text[WIRE_ABOUT_TEXT_MAX]);
+
 struct wire_message {
 	uint16_t type;    /* enum wire_type */
 	uint32_t request; /* number of the request, repeated in its answer; 0 if there is no answer */
@@ -197,6 +214,7 @@ struct wire_message {
 			/* How long leases should last after the client fell silent or sent SUSPEND. */
 			uint32_t grace_ms;
 			uint32_t closed_ms; /* how long leases should last after the client has closed the connection */
+			struct wire_about about;
 		} proof;
 		struct {
 			uint8_t mac[WIRE_MAC_SIZE];
@@ -265,8 +283,11 @@ struct wire_message {
 			uint32_t slabs; /* number of slabs that this client leases */
 			/* 1 if the client is not connected, so its leases will end */
 			uint8_t away;
+			uint32_t held_s;              /* seconds since this client got its first slab */
 			uint8_t name[WIRE_NAME_SIZE]; /* first bytes of the client's id; the whole id is secret */
 			char peer[WIRE_ADDRESS_SIZE]; /* the client's address: printable, 0-terminated */
+			char key[WIRE_KEY_NAME_SIZE]; /* name of the key that the client proved, or "" for none */
+			struct wire_about about;      /* as in the client's last PROOF */
 		} holder_reply;
 	};
 };

@@ -46,9 +46,14 @@ bool worker_can_adopt(const struct frontend_ops *ops, const struct settings *set
 
 /* --- The store ------------------------------------------------------------------------------------------- */
 
-/* Writes the path of the state file to @state. */
+/* The texts of a store's configuration. */
+struct far_texts {
+	char state[RUNTIME_PATH_MAX + 16];
+	char command[RUNTIME_NAME_MAX + sizeof "blockdev "];
+};
+
 static struct far_config far_config_of(const struct settings *settings, const struct runtime *runtime,
-				       char state[RUNTIME_PATH_MAX + 16])
+				       struct far_texts *ret_texts)
 {
 	struct far_config config = {
 	    .donors = settings->donors.items,
@@ -63,13 +68,16 @@ static struct far_config far_config_of(const struct settings *settings, const st
 	    .backup = settings->backup,
 	    .grace_ms = settings->grace_s * 1000,
 	    .timeout_ms = settings->timeout_ms,
-	    .state_file = state,
+	    .state_file = ret_texts->state,
+	    .user = settings->user,
+	    .command = ret_texts->command,
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
 
 	config.fabric.io_ms = 0; /* the store chooses the timeout of one request */
 	config.fabric.spin_us = safety_spin_us(settings->spin_us, settings->swap);
-	runtime_path(runtime->name, "state", state);
+	runtime_path(runtime->name, "state", ret_texts->state);
+	snprintf(ret_texts->command, sizeof ret_texts->command, "blockdev %s", runtime->name);
 	return config;
 }
 
@@ -89,8 +97,8 @@ static int store_start(struct served *served)
 {
 	const struct worker *worker = served->worker;
 	const struct settings *settings = worker->settings;
-	char state[RUNTIME_PATH_MAX + 16];
 	struct far_config config;
+	struct far_texts texts;
 	int status;
 
 	if (settings->memory) {
@@ -99,11 +107,11 @@ static int store_start(struct served *served)
 			log_error("no memory for a device of that size: %s", strerror(-status));
 		return status;
 	}
-	config = far_config_of(settings, worker->runtime, state);
+	config = far_config_of(settings, worker->runtime, &texts);
 	if (!worker_can_adopt(worker->ops, settings)) {
 		config.state_file = NULL;
 		config.grace_ms = 0; /* nobody will claim the leases again */
-	} else if (!worker->adopt && (status = state_make(state)) < 0) {
+	} else if (!worker->adopt && (status = state_make(texts.state)) < 0) {
 		return status;
 	}
 	status = far_open(&config, &served->store);
@@ -118,13 +126,13 @@ static int store_start(struct served *served)
 
 void worker_release(const struct settings *settings, const struct runtime *runtime)
 {
-	char state[RUNTIME_PATH_MAX + 16];
-	struct far_config config = far_config_of(settings, runtime, state);
+	struct far_texts texts;
+	struct far_config config = far_config_of(settings, runtime, &texts);
 	uint8_t key[AUTH_KEY_SIZE];
 	struct store *store;
 	int status = 0;
 
-	if (settings->memory || access(state, R_OK) < 0)
+	if (settings->memory || access(texts.state, R_OK) < 0)
 		return;
 	/* --remove works without the key file, so the key was not read before. */
 	if (settings->key_file) {

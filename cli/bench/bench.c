@@ -24,6 +24,7 @@
 #include "common/config.h"
 #include "common/donors_option.h"
 #include "common/log.h"
+#include "common/user.h"
 #include "wire/auth.h"
 #include <errno.h>
 #include <langinfo.h>
@@ -280,6 +281,7 @@ int command_bench(int argc, char **argv)
 	if (status != COMMAND_OK || done)
 		return status;
 	run.config.fabric.connect_ms = CONNECT_MS;
+	run.config.user = user_name();
 	if (bench_load_key(&run) || bench_interrupt_catch() || bench_apart_run(bench_check_donors, &run) ||
 	    bench_open_json(&run))
 		return COMMAND_FAILED;

@@ -9,6 +9,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 struct holders {
 	struct visit visit;
@@ -16,12 +17,35 @@ struct holders {
 	struct table_style style;
 };
 
-enum holder_column { HOLDER_CLIENT, HOLDER_ADDRESS, HOLDER_LEASED, HOLDER_SLABS, HOLDER_STATE, HOLDER_COLUMNS };
+#define DAY_S (24 * 60 * 60)
+#define SINCE_MAX 32 /* some languages have long names of months */
+
+enum holder_column {
+	HOLDER_CLIENT,
+	HOLDER_HOST,
+	HOLDER_USER,
+	HOLDER_COMMAND,
+	HOLDER_PID,
+	HOLDER_SINCE,
+	HOLDER_LEASED,
+	HOLDER_SLABS,
+	HOLDER_KEY,
+	HOLDER_ADDRESS,
+	HOLDER_STATE,
+	HOLDER_COLUMNS
+};
+/* A row of usual names fits into 80 columns. */
 static const struct table_column columns[HOLDER_COLUMNS] = {
     [HOLDER_CLIENT] = {.name = "CLIENT"},
-    [HOLDER_ADDRESS] = {.name = "ADDRESS"},
+    [HOLDER_HOST] = {.name = "HOST", .cut = true},
+    [HOLDER_USER] = {.name = "USER", .cut = true},
+    [HOLDER_COMMAND] = {.name = "COMMAND", .cut = true},
+    [HOLDER_PID] = {.name = "PID", .right = true},
+    [HOLDER_SINCE] = {.name = "SINCE"},
     [HOLDER_LEASED] = {.name = "LEASED", .right = true},
-    [HOLDER_SLABS] = {.name = "SLABS", .right = true},
+    [HOLDER_SLABS] = {.name = "SLABS", .right = true, .extra = true},
+    [HOLDER_KEY] = {.name = "KEY", .extra = true},
+    [HOLDER_ADDRESS] = {.name = "ADDRESS", .extra = true},
     [HOLDER_STATE] = {.name = "STATE"},
 };
 
@@ -55,15 +79,33 @@ static void name_format(const struct wire_message *holder, char name[2 * WIRE_NA
 		snprintf(name + 2 * i, 3, "%02x", holder->holder_reply.name[i]);
 }
 
+/* Writes the start of the holding as ps(1) does: the time if it is less than a day ago, the day, or the year. */
+static void since_format(const struct wire_message *holder, char since[SINCE_MAX])
+{
+	const time_t now = time(NULL), start = now - (time_t)holder->holder_reply.held_s;
+	const char *format = now - start < DAY_S ? "%H:%M" : now - start < 365 * DAY_S ? "%b%d" : "%Y";
+	struct tm date;
+
+	if (!localtime_r(&start, &date) || !strftime(since, SINCE_MAX, format, &date))
+		*since = '\0';
+}
+
 void holders_print_line(const struct visit *visit, const struct wire_message *holder, void *to)
 {
-	char name[2 * WIRE_NAME_SIZE + 1], size[SIZE_TEXT_MAX];
+	char name[2 * WIRE_NAME_SIZE + 1], size[SIZE_TEXT_MAX], about[WIRE_ABOUT_TEXT_MAX], since[SINCE_MAX];
 
 	name_format(holder, name);
-	fprintf(to, "  client %s  %s  %s in %u slab%s%s\n", name, holder->holder_reply.peer,
+	since_format(holder, since);
+	fprintf(to, "  client %s  %s  %s  %s in %u slab%s since %s%s\n", name,
+		wire_about_text(&holder->holder_reply.about, about), holder->holder_reply.peer,
 		size_format(leased(visit, holder), size), holder->holder_reply.slabs,
-		holder->holder_reply.slabs == 1 ? "" : "s",
+		holder->holder_reply.slabs == 1 ? "" : "s", since,
 		holder->holder_reply.away ? ", vanished: they end if it does not come back" : "");
+}
+
+static void add_text(struct json_object *object, const char *name, const char *text)
+{
+	json_object_object_add(object, name, json_object_new_string(text));
 }
 
 void holders_add_json(const struct visit *visit, const struct wire_message *holder, void *to)
@@ -72,8 +114,15 @@ void holders_add_json(const struct visit *visit, const struct wire_message *hold
 	char name[2 * WIRE_NAME_SIZE + 1];
 
 	name_format(holder, name);
-	json_object_object_add(object, "client", json_object_new_string(name));
-	json_object_object_add(object, "address", json_object_new_string(holder->holder_reply.peer));
+	add_text(object, "client", name);
+	add_text(object, "host", holder->holder_reply.about.host);
+	add_text(object, "user", holder->holder_reply.about.user);
+	add_text(object, "command", holder->holder_reply.about.command);
+	json_object_object_add(object, "pid", json_object_new_uint64(holder->holder_reply.about.pid));
+	add_text(object, "key", holder->holder_reply.key);
+	add_text(object, "address", holder->holder_reply.peer);
+	json_object_object_add(object, "held_seconds", json_object_new_uint64(holder->holder_reply.held_s));
+	json_object_object_add(object, "slabs", json_object_new_uint64(holder->holder_reply.slabs));
 	json_object_object_add(object, "leased_bytes", json_object_new_uint64(leased(visit, holder)));
 	json_object_object_add(object, "vanished", json_object_new_boolean(holder->holder_reply.away));
 	json_object_array_add(to, object);
@@ -82,8 +131,15 @@ void holders_add_json(const struct visit *visit, const struct wire_message *hold
 static void row_add(const struct visit *visit, const struct wire_message *holder, void *to)
 {
 	char row[HOLDER_COLUMNS][TABLE_CELL_MAX] = {0}, size[SIZE_TEXT_MAX];
+	const struct wire_about *about = &holder->holder_reply.about;
 
 	name_format(holder, row[HOLDER_CLIENT]);
+	snprintf(row[HOLDER_HOST], TABLE_CELL_MAX, "%s", *about->host ? about->host : "-");
+	snprintf(row[HOLDER_USER], TABLE_CELL_MAX, "%s", *about->user ? about->user : "-");
+	snprintf(row[HOLDER_COMMAND], TABLE_CELL_MAX, "%s", *about->command ? about->command : "-");
+	snprintf(row[HOLDER_PID], TABLE_CELL_MAX, "%u", about->pid);
+	since_format(holder, row[HOLDER_SINCE]);
+	snprintf(row[HOLDER_KEY], TABLE_CELL_MAX, "%s", *holder->holder_reply.key ? holder->holder_reply.key : "-");
 	snprintf(row[HOLDER_ADDRESS], TABLE_CELL_MAX, "%s", holder->holder_reply.peer);
 	snprintf(row[HOLDER_LEASED], TABLE_CELL_MAX, "%s", size_format(leased(visit, holder), size));
 	snprintf(row[HOLDER_SLABS], TABLE_CELL_MAX, "%u", holder->holder_reply.slabs);
@@ -138,10 +194,10 @@ int holders_command(int argc, char **argv)
 	int status = visit_read(&holders.visit, "holders", settings, argc, argv);
 
 	if (status == -ECANCELED) {
-		printf(
-		    "usage: farpage donors holders URI [OPTION...]\n\n"
-		    "Lists the clients that lease memory of a donor. A client that has vanished keeps its leases for\n"
-		    "the donor's grace time.\n\n");
+		printf("usage: farpage donors holders URI [OPTION...]\n\n"
+		       "Lists the clients that lease memory of a donor: host, user and command, as each client\n"
+		       "names them, since when it leases memory, and how much. --output also takes SLABS, KEY and\n"
+		       "ADDRESS. A client that has vanished keeps its leases for the donor's grace time.\n\n");
 		config_help(settings);
 		return COMMAND_OK;
 	}

@@ -6,6 +6,7 @@
 #include "cli/defaults.h"
 #include "common/donors_option.h"
 #include "common/log.h"
+#include "common/user.h"
 
 #include <errno.h>
 #include <string.h>
@@ -96,7 +97,7 @@ int visit_read_donors(const char *verb, const struct config_setting *settings, i
 
 int visit_run(struct visit *visit, int (*act)(void *user), void *user)
 {
-	struct far_config config = {.fabric = FABRIC_CONFIG_DEFAULT};
+	struct far_config config = {.user = user_name(), .fabric = FABRIC_CONFIG_DEFAULT};
 	struct far_donor_info figures;
 	int status;
 

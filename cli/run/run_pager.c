@@ -16,6 +16,7 @@
 #include "cli/run/run_watch.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/user.h"
 #include "pager/pager.h"
 
 #include <errno.h>
@@ -185,6 +186,7 @@ static int set_environment(const struct run_options *options, const struct run_d
 	set_text("FARPAGE_KEY_FILE", options->key_file ? key : NULL);
 	set_text("FARPAGE_DONORS_FILE", options->donors_file);
 	set_text("FARPAGE_REPORT", report->path);
+	set_text("FARPAGE_USER", user_name());
 	set_number("FARPAGE_LOCAL", options->local);
 	set_number("FARPAGE_WINDOW", window_size(options, donors));
 	set_number("FARPAGE_REPLICAS", options->replicas);

@@ -101,6 +101,7 @@ static void donor_challenged(struct donor *donor, const struct wire_message *mes
 	answer->reply.proof.has_key = has_key;
 	answer->reply.proof.grace_ms = donor->config.grace_ms;
 	answer->reply.proof.closed_ms = donor->config.closed_ms;
+	answer->reply.proof.about = donor->config.about;
 	auth_client_mac(donor->config.key, &donor->session, answer->reply.proof.mac);
 	auth_session_key(donor->config.key, &donor->session, donor->session_key);
 	channel_begin(&donor->channel, donor->session_key, true);

@@ -34,6 +34,7 @@ struct donor_config {
 	uint8_t nonce[WIRE_NONCE_SIZE]; /* random, and new for each session */
 	uint32_t grace_ms, closed_ms;
 	uint64_t connect_ns, timeout_ns;
+	struct wire_about about; /* told to the donor; valid on the wire */
 };
 
 struct donor {

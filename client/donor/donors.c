@@ -90,7 +90,8 @@ void donors_session_open(struct far *far, struct far_donor *donor, const char *u
 				       .grace_ms = wished_ms > grace_ms ? wished_ms : grace_ms,
 				       .closed_ms = wished_ms > DONORS_CLOSED_MS ? wished_ms : DONORS_CLOSED_MS,
 				       .connect_ns = connect_ms * NS_PER_MS,
-				       .timeout_ns = config->timeout_ms * NS_PER_MS};
+				       .timeout_ns = config->timeout_ms * NS_PER_MS,
+				       .about = far->about};
 
 	memcpy(session.id, far->id, WIRE_ID_SIZE);
 	random_secret(session.nonce, sizeof session.nonce);

@@ -1,6 +1,7 @@
 /* operate: see operate.h. */
 #include "client/donor/operate.h"
 
+#include "client/donor/about.h"
 #include "client/donor/session.h"
 #include "common/clock.h"
 #include "common/format.h"
@@ -73,6 +74,7 @@ static int connect_wait(struct operate *operate, const struct far_config *config
 	struct donor_config donor = {
 	    .key = config->key, .connect_ns = connect_ms * NS_PER_MS, .timeout_ns = connect_ms * NS_PER_MS};
 
+	about_find(config->user, config->command, &donor.about);
 	random_secret(donor.id, sizeof donor.id);
 	random_secret(donor.nonce, sizeof donor.nonce);
 	session_start(&operate->session, operate->fabric, operate->domain, operate->uri, &donor, clock_now());

@@ -74,9 +74,10 @@ static bool take_text(struct settings *settings, const char *value, const char *
 
 static void take(struct settings *settings, const char *entry)
 {
-	static const char *const names[] = {
-	    "LOCAL",       "DONORS",   "KEY_FILE",   "TIMEOUT_MS", "PREFETCH", "SPIN_US",    "WINDOW",  "REPORT",
-	    "START_BYTES", "REPLICAS", "SCRUB_RATE", "ENCRYPT",    "BACKUP",   "UNSAFE_DIO", "VERBOSE", "DONORS_FILE"};
+	static const char *const names[] = {"LOCAL",       "DONORS",  "KEY_FILE", "TIMEOUT_MS",  "PREFETCH",
+					    "SPIN_US",     "WINDOW",  "REPORT",   "START_BYTES", "REPLICAS",
+					    "SCRUB_RATE",  "ENCRYPT", "BACKUP",   "UNSAFE_DIO",  "VERBOSE",
+					    "DONORS_FILE", "USER"};
 	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
 		return;
 	entry += strlen(PREFIX);
@@ -138,6 +139,9 @@ static void take(struct settings *settings, const char *entry)
 		break;
 	case 15:
 		good = take_text(settings, value, &settings->donors_file);
+		break;
+	case 16:
+		good = take_text(settings, value, &settings->user);
 		break;
 	default:
 		break; /* a variable of another program of farpage */

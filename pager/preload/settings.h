@@ -14,6 +14,7 @@
  *   FARPAGE_BACKUP       absolute path of a file or block device: as in struct farpage_options
  *   FARPAGE_WINDOW       address space to reserve, a size
  *   FARPAGE_REPORT       absolute path of the report file (pager/counters.h)
+ *   FARPAGE_USER         name of the user who runs the program, for the donors' operators
  *   FARPAGE_START_BYTES  allocated bytes that start the pager, a size
  */
 #ifndef PAGER_PRELOAD_SETTINGS_H
@@ -32,6 +33,7 @@ struct settings {
 	bool verbose;
 	const char *report;      /* or NULL */
 	const char *donors_file; /* or NULL */
+	const char *user;        /* or NULL */
 	const char *wrong;       /* the variable whose value is invalid, or NULL */
 	const char *donors[SETTINGS_DONORS_MAX];
 	char text[SETTINGS_TEXT_MAX]; /* the strings that the pointers above point to */

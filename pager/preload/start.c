@@ -71,7 +71,7 @@ static void start_pager(void)
 	if (child_open())
 		preload_give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
 	preload.counters = report_claim(settings->report);
-	if (pager_connect(&settings->options, donors_file, preload.window.length, &store))
+	if (pager_connect(&settings->options, donors_file, settings->user, preload.window.length, &store))
 		preload_give_up(NULL); /* the reason is already logged */
 	/* From here on, the starter must not wait for a thread of the program, because that thread may be waiting
 	   for this lock. */

@@ -26,15 +26,22 @@ def sysctls():
 sysctls_write(*SYSCTLS.values())
 
 
+def lacking():
+    """Returns why devices are not possible here, or None if they are. They are then removed at the end of the test."""
+    if os.geteuid() != 0:
+        return "block devices need root"
+    if FRONTEND == "fuse" and not (os.access("/dev/fuse", os.W_OK) and os.access("/dev/loop-control", os.W_OK)):
+        return "no FUSE or no loop devices"
+    if FRONTEND == "ublk" and not os.access("/dev/ublk-control", os.W_OK):
+        return "no /dev/ublk-control"
+    at_end(clean)
+    return None
+
+
 def require():
     """Skips the test if devices are not possible here."""
-    if os.geteuid() != 0:
-        skip_all("block devices need root")
-    if FRONTEND == "fuse" and not (os.access("/dev/fuse", os.W_OK) and os.access("/dev/loop-control", os.W_OK)):
-        skip_all("no FUSE or no loop devices")
-    if FRONTEND == "ublk" and not os.access("/dev/ublk-control", os.W_OK):
-        skip_all("no /dev/ublk-control")
-    at_end(clean)
+    if why := lacking():
+        skip_all(why)
 
 
 def attach(name, size, *options, verb=("disk", "attach"), **others):

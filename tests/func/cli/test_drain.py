@@ -45,12 +45,14 @@ def bad_drains_are_refused(donor, key):
 
 def holders_are_listed(donor, key):
     result = farpage("donors", "holders", donor, "--key", key)
-    ok(result.returncode == 0 and result.stdout.split() == ["CLIENT", "ADDRESS", "LEASED", "SLABS", "STATE"],
+    ok(result.returncode == 0 and result.stdout.split() == ["CLIENT", "HOST", "USER", "COMMAND", "PID", "SINCE", "LEASED",
+                                                            "STATE"],
        "donors holders prints only headings for a donor without clients", shown(result))
     program = start_program(donor, key)
-    row = farpage("donors", "holders", donor, "--key", key, "--noheadings").stdout.split()
-    ok(len(row) == 5 and row[1].startswith("tcp://127.0.0.1:") and int(row[3]) >= 6 and row[4] == "connected",
-       "donors holders prints the client's address and how much it leases", row)
+    row = farpage("donors", "holders", donor, "--key", key, "--noheadings", "--output",
+                  "client,address,leased,slabs,state,key").stdout.split()
+    ok(len(row) == 6 and row[1].startswith("tcp://127.0.0.1:") and int(row[3]) >= 6 and row[4] == "connected" and
+       row[5] != "-", "donors holders prints the client's address, how much it leases, and the name of its key", row)
     result = farpage("donors", "holders", donor, "--key", key, "--json")
     answer = json.loads(result.stdout)
     ok(answer["donor"] == donor and [row[0], int(row[3]) * SLAB] ==

@@ -192,6 +192,7 @@ int client_come(struct client *client)
 	proof.proof.has_key = client->key != NULL;
 	proof.proof.grace_ms = client->wished_grace_ms;
 	proof.proof.closed_ms = client->wished_closed_ms ? client->wished_closed_ms : client->wished_grace_ms;
+	proof.proof.about = client->about;
 	message_send(client, &proof);
 	status = message_wait(client, client->session, &message);
 	if (status)

@@ -22,6 +22,7 @@ struct client {
 	char uri[64];
 	const uint8_t *key;
 	uint32_t wished_grace_ms, wished_closed_ms; /* wished_closed_ms 0 means wished_grace_ms */
+	struct wire_about about;                    /* what it says about itself; client_init() says nothing */
 	uint8_t id[WIRE_ID_SIZE], session_key[AUTH_KEY_SIZE];
 	struct channel channel;    /* the channel of the session's connection */
 	struct wire_message heard; /* the last message */

@@ -36,7 +36,12 @@ static void a_drain_waits_for_its_clients(void)
 	struct client client, vanished, operator;
 
 	client_arrive(&client, &donor, "client");
-	client_arrive(&vanished, &donor, "vanished");
+	client_init(&vanished, donor.uri, NULL, "vanished");
+	vanished.about = (struct wire_about){.host = "node7", .user = "alice", .command = "python3", .pid = 4711};
+	if (client_come(&vanished) || client_attach(&vanished, 0))
+		tap_bail("a client cannot connect");
+	ok(donor_log_wait(&donor, ", and says: python3 (pid 4711) of alice on node7\n"),
+	   "the log has what a client says about itself");
 	client_arrive(&operator, & donor, "operator");
 	ok(!client_lease(&client, &one) && !client_lease(&client, &two) && !client_lease(&vanished, &other),
 	   "two clients lease three slabs");
@@ -51,6 +56,12 @@ static void a_drain_waits_for_its_clients(void)
 	ok(holders(&operator, replies, 4) == 2 && replies[0].holder_reply.slabs == 2 &&
 	       !memcmp(replies[0].holder_reply.name, "clie", 4) && strchr(replies[0].holder_reply.peer, ':'),
 	   "the holder list has each client's name, slabs and address (%s)", replies[0].holder_reply.peer);
+	ok(strcmp(replies[1].holder_reply.about.host, "node7") == 0 &&
+	       strcmp(replies[1].holder_reply.about.user, "alice") == 0 &&
+	       strcmp(replies[1].holder_reply.about.command, "python3") == 0 &&
+	       replies[1].holder_reply.about.pid == 4711 && !*replies[0].holder_reply.about.user,
+	   "the holder list has each client's host, user, command and process");
+	ok(!*replies[0].holder_reply.key, "the holder list has no key if the donor has none");
 	ok(client_wait_notices(&client, WIRE_REVOKE, 2) && client.notices[0].revoke.deadline_ms == WIRE_NO_DEADLINE,
 	   "a drain without a deadline recalls each slab of the client without a deadline");
 	ok(client_lease(&client, &more) == WIRE_REASON_DRAINING, "a draining donor denies a lease");

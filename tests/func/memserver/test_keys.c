@@ -80,6 +80,11 @@ static void only_the_admin_key_drains(void)
 	   "the donor still lends after a client's denied drain");
 	ok(client_enter(&admin, &donor, keys[ADMIN], "admin") == 0 && client_holder(&admin, 0, &answer) == 0,
 	   "the admin key gets the list of holders");
+	while (answer.holder_reply.next && strcmp(answer.holder_reply.key, "bob") != 0 &&
+	       client_holder(&admin, answer.holder_reply.next, &answer) == 0)
+		;
+	ok(!memcmp(answer.holder_reply.name, "bob", 4) && strcmp(answer.holder_reply.key, "bob") == 0,
+	   "the list of holders has the name of each client's key");
 	ok(client_drain(&admin, WIRE_DRAIN_FORCE, 1000, &answer) == 0 && client_wait_notices(&bob, WIRE_REVOKED, 1),
 	   "a drain by force with the admin key takes a client's slab");
 	ok(donor_log_wait(&donor, "draining by force (key admin, tcp://"),

@@ -2,11 +2,13 @@
 #include "tests/func/memserver/client.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/text.h"
+#include "tests/lib/wait.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -132,17 +134,41 @@ static void a_client_finds_its_pages_again(struct client *client)
 
 static void a_client_that_is_away_finds_its_slab_again(void)
 {
-	struct client client, back;
-	struct wire_message grant, again;
+	static const struct wire_about alice = {
+	    .host = "node7", .user = "alice", .command = "two words\\", .pid = 4711};
+	struct client first, client, back, operator;
+	struct wire_message grant, again, holder;
+	uint64_t leased_at;
+	unsigned held_s;
 
-	client_arrive(&client, &donor, "away");
-	ok(client_lease(&client, &grant) == 0, "a client leases a slab");
+	client_arrive(&first, &donor, "away");
+	ok(client_lease(&first, &grant) == 0, "a client leases a slab");
+	leased_at = clock_now();
+	ok(wait_until(client_holder(&first, 0, &holder) == 0 && holder.holder_reply.held_s >= 2),
+	   "the donor counts the seconds since the client's first slab");
+	client_init(&client, donor.uri, NULL, "away");
+	client.about = alice;
+	ok(client_come(&client) == 0 && client_attach(&client, 0) == 0 && claims(&client, &grant, &again) &&
+	       client_holder(&client, 0, &holder) == 0 && holder.holder_reply.held_s >= 2 &&
+	       !memcmp(&holder.holder_reply.about, &alice, sizeof alice),
+	   "a client that connects again keeps this time, and may be another process");
+	client_close(&first);
+	grant = again;
 	memset(client.buffer, 0x33, 4096);
 	ok(client_put(&client, &grant, 4096) == 0, "the client writes a page");
 	client_suspend(&client);
 	donor_log_wait(&donor, "vanished");
 	ok(upgraded("took over 1 slab of 1 client\n"), "an upgrade takes over the slab of a client that is away");
 	ok(upgraded("took over 1 slab of 1 client\n"), "a second upgrade takes it over, too");
+	client_enter(&operator, & donor, NULL, "operator");
+	held_s = (unsigned)((clock_now() - leased_at) / 1000000000);
+	ok(client_holder(&operator, 0, &holder) == 0 && holder.holder_reply.slabs == 1 &&
+	       holder.holder_reply.away == 1 && !memcmp(&holder.holder_reply.about, &alice, sizeof alice),
+	   "the donor lists the client with host, user, command and process after two upgrades");
+	ok(holder.holder_reply.held_s >= held_s && held_s >= 2,
+	   "the time since the client's first slab goes on in upgrades (%u of %u s)", holder.holder_reply.held_s,
+	   held_s);
+	client_leave(&operator);
 	client_init(&back, donor.uri, NULL, "away");
 	ok(client_come(&back) == 0 && client_attach(&back, 0) == 0 && claims(&back, &grant, &again),
 	   "the client returns after two upgrades and claims its slab");
@@ -250,6 +276,56 @@ static void a_list_that_cannot_be_read_is_refused(void)
 	   "a program that cannot read the list of leases ends with status 1 and one line");
 }
 
+/* Starts a donor with a list of this version, which has one client with one slab. The client's id is "old". */
+static void donor_take_over(unsigned version)
+{
+	int slabs = memfd_create("slabs", 0), list = memfd_create("list", 0);
+	char number[16];
+
+	if (slabs < 0 || list < 0 || ftruncate(slabs, 4 << 20) < 0)
+		tap_bail("cannot make files");
+	dprintf(list,
+		"farpage-handover %u\nincarnation 77\nslab-bytes 1048576\nmemory %d -1\ndraining 0\ngeneration 5\n"
+		"client 6f6c6400000000000000000000000000 20000000000 . tcp://10.0.0.7:4321\nslab 0 5 0 0 0 0\nend\n",
+		version, slabs);
+	snprintf(number, sizeof number, "%d", list);
+	setenv("FARPAGE_HANDOVER", number, 1);
+	if (version == 1)
+		donor_start_list(&donor, NULL, (const char *const[]){"--donate", "4M", "--slab", "1M", NULL});
+	else
+		donor_spawn_list(&donor, (const char *const[]){"--donate", "4M", "--slab", "1M", NULL});
+	unsetenv("FARPAGE_HANDOVER");
+	close(slabs);
+	close(list);
+}
+
+static void lists_of_other_versions_are_read_or_refused(void)
+{
+	static const struct wire_about nothing = {0};
+	struct wire_message holder, granted;
+	struct client client;
+
+	donor_take_over(1);
+	client_enter(&client, &donor, NULL, "operator");
+	ok(client_holder(&client, 0, &holder) == 0 && holder.holder_reply.slabs == 1 &&
+	       !memcmp(holder.holder_reply.name, "old", 4) &&
+	       strcmp(holder.holder_reply.peer, "tcp://10.0.0.7:4321") == 0,
+	   "a donor takes over the leases in a list of version 1");
+	ok(!memcmp(&holder.holder_reply.about, &nothing, sizeof nothing) && holder.holder_reply.held_s < 3600,
+	   "the client has no host, user and command, and its time begins with the upgrade");
+	client_leave(&client);
+	client_init(&client, donor.uri, NULL, "old");
+	client.about = (struct wire_about){.host = "node8", .user = "bob", .command = "sort", .pid = 8};
+	ok(client_come(&client) == 0 && client_claim(&client, (uint64_t)5 << 32, &granted) == 0 &&
+	       client_holder(&client, 0, &holder) == 0 && strcmp(holder.holder_reply.about.user, "bob") == 0,
+	   "the client has a host, user and command when it has come back");
+	client_leave(&client);
+	donor_end(&donor);
+	donor_take_over(3);
+	ok(donor_wait(&donor) == 1 && strstr(donor.log, "cannot read") && donor_log_lines(&donor) == 1,
+	   "a program that is older than the list of leases ends with status 1 and one line");
+}
+
 int main(void)
 {
 	const char *program = getenv("FARPAGE_MEMSERVER");
@@ -269,5 +345,6 @@ int main(void)
 	donors_that_cannot_be_upgraded_go_on(program);
 	a_port_that_the_system_chose_prevents_an_upgrade();
 	a_list_that_cannot_be_read_is_refused();
+	lists_of_other_versions_are_read_or_refused();
 	return tap_done();
 }

@@ -20,6 +20,7 @@ static void start(struct donor *donor, const uint8_t *client_key)
 				      .id = {9},
 				      .nonce = {8},
 				      .grace_ms = 777,
+				      .about = {.host = "node7", .user = "alice", .command = "python3", .pid = 4711},
 				      .connect_ns = CONNECT_NS,
 				      .timeout_ns = TIMEOUT_NS};
 
@@ -98,6 +99,9 @@ static void handshake_makes_a_session_ready(const uint8_t *client_key, const cha
 	       answer.reply.proof.has_key == (client_key != NULL) && answer.reply.proof.grace_ms == 777 &&
 	       donor.state == DONOR_PROVING,
 	   "%s: a challenged session answers with its proof", name);
+	ok(!memcmp(&answer.reply.proof.about, &donor.config.about, sizeof donor.config.about) &&
+	       answer.reply.proof.about.pid == 4711,
+	   "%s: the proof says which process the client is", name);
 	welcome(&donor, client_key, 3 * MS, &answer);
 	auth_session_key(client_key, &session, session_key);
 	ok(answer.news == DONOR_IS_READY && donor.state == DONOR_READY && donor.capacity.donated == 1 << 20 &&

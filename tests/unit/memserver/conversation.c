@@ -424,6 +424,8 @@ static void proof_make(struct fabric_conn *conn, struct wire_message *message)
 	message->type = WIRE_PROOF;
 	message->proof.grace_ms = 3000;
 	message->proof.closed_ms = 1000;
+	snprintf(message->proof.about.user, sizeof message->proof.about.user, "user%d", conn->client);
+	message->proof.about.pid = (uint32_t)conn->client;
 	if (!conn->said || conn->last.type != WIRE_CHALLENGE)
 		return;
 	memset(&client->auth, 0, sizeof client->auth);

@@ -38,6 +38,7 @@ static unsigned exchange(struct handshake *handshake, const uint8_t *client_key,
 	auth_client_mac(client_key, &client, proof.proof.mac);
 	proof.proof.has_key = client_key != NULL;
 	proof.proof.grace_ms = 1234;
+	proof.proof.about = (struct wire_about){.host = "node7", .user = "alice", .command = "python3", .pid = 4711};
 	return handshake_prove(handshake, donor_keys, &proof, answer);
 }
 
@@ -53,6 +54,9 @@ static void only_a_client_with_the_donors_key_is_welcome(void)
 	auth_donor_mac(key_one, &handshake.auth, mac);
 	ok(!memcmp(mac, answer.welcome.mac, sizeof mac), "the donor proves its own key to a welcome client");
 	ok(handshake.wished_grace_ms == 1234, "the grace time that a client wishes is kept");
+	ok(strcmp(handshake.about.host, "node7") == 0 && strcmp(handshake.about.user, "alice") == 0 &&
+	       strcmp(handshake.about.command, "python3") == 0 && handshake.about.pid == 4711,
+	   "what a client says about itself is kept");
 	ok(exchange(&handshake, NULL, NULL, &answer) == 0 && answer.type == WIRE_WELCOME,
 	   "a client without a key is welcome at a donor without one");
 	ok(exchange(&handshake, key_two, &ring_one, &answer) == WIRE_REASON_KEY && answer.type == WIRE_REFUSED &&

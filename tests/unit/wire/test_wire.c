@@ -31,6 +31,22 @@ static struct wire_capacity random_capacity(void)
 	};
 }
 
+/* Fills @text with printable characters up to a random length. It is all zero before. */
+static void random_text(char *text, size_t size)
+{
+	size_t length = random_below(&randomness, size);
+	for (size_t i = 0; i < length; i++)
+		text[i] = (char)(' ' + random_below(&randomness, '~' - ' ' + 1));
+}
+
+static void random_about(struct wire_about *ret_about)
+{
+	random_text(ret_about->host, sizeof ret_about->host);
+	random_text(ret_about->user, sizeof ret_about->user);
+	random_text(ret_about->command, sizeof ret_about->command);
+	ret_about->pid = (uint32_t)random_next(&randomness);
+}
+
 /* Fills the fields of the messages about draining and revoking. */
 static void random_revocation(struct wire_message *message)
 {
@@ -70,9 +86,12 @@ static void random_revocation(struct wire_message *message)
 		message->holder_reply.next = (uint32_t)random_next(&randomness);
 		message->holder_reply.slabs = (uint32_t)random_next(&randomness);
 		message->holder_reply.away = random_next(&randomness) & 1;
+		message->holder_reply.held_s = (uint32_t)random_next(&randomness);
 		random_bytes(message->holder_reply.name, WIRE_NAME_SIZE);
 		snprintf(message->holder_reply.peer, WIRE_ADDRESS_SIZE, "tcp://10.0.0.7:%u",
 			 (unsigned)random_below(&randomness, 65536));
+		random_text(message->holder_reply.key, WIRE_KEY_NAME_SIZE);
+		random_about(&message->holder_reply.about);
 		break;
 	}
 }
@@ -94,6 +113,7 @@ static struct wire_message random_message(unsigned type)
 		message.proof.has_key = random_next(&randomness) & 1;
 		message.proof.grace_ms = (uint32_t)random_next(&randomness);
 		message.proof.closed_ms = (uint32_t)random_next(&randomness);
+		random_about(&message.proof.about);
 		break;
 	case WIRE_WELCOME:
 		random_bytes(message.welcome.mac, WIRE_MAC_SIZE);
@@ -317,6 +337,61 @@ static void only_valid_failure_domains_are_accepted(void)
 	ok(is_refused(&message), "a welcome with bytes behind the end of its failure domain is refused");
 }
 
+/* Checks that every byte outside printable ASCII is refused at every place of a text in a message. */
+static void text_is_checked(struct wire_message *message, char *text, size_t size, const char *name)
+{
+	unsigned accepted = 0;
+	memset(text, 'x', size - 1);
+	for (size_t at = 0; at < size - 1; at++) {
+		for (unsigned byte = 1; byte < 256; byte++) {
+			text[at] = (char)byte;
+			accepted += is_refused(message) == (byte >= ' ' && byte <= '~');
+		}
+		text[at] = 'x';
+	}
+	ok(accepted == 0 && !is_refused(message),
+	   "the message '%s' is accepted with the longest %s, and refused with a control character in it",
+	   wire_type_name(message->type), name);
+	text[size - 1] = 'x';
+	ok(is_refused(message), "the message '%s' is refused with an unterminated %s", wire_type_name(message->type),
+	   name);
+	text[size - 1] = '\0';
+	text[3] = '\0';
+	ok(is_refused(message), "the message '%s' is refused with bytes behind the end of its %s",
+	   wire_type_name(message->type), name);
+	memset(text, 0, size);
+	ok(!is_refused(message), "the message '%s' is accepted without a %s", wire_type_name(message->type), name);
+}
+
+static void about_is_checked(struct wire_message *message, struct wire_about *about)
+{
+	text_is_checked(message, about->host, sizeof about->host, "host");
+	text_is_checked(message, about->user, sizeof about->user, "user");
+	text_is_checked(message, about->command, sizeof about->command, "command");
+}
+
+static void only_printable_texts_are_accepted(void)
+{
+	struct wire_message proof = {.type = WIRE_PROOF}, holder = {.type = WIRE_HOLDER_REPLY};
+	struct wire_about about = {.host = "node7", .user = "alice", .command = "python3", .pid = 4711}, none = {0};
+	char text[WIRE_ABOUT_TEXT_MAX];
+
+	about_is_checked(&proof, &proof.proof.about);
+	about_is_checked(&holder, &holder.holder_reply.about);
+	text_is_checked(&holder, holder.holder_reply.peer, WIRE_ADDRESS_SIZE, "address");
+	text_is_checked(&holder, holder.holder_reply.key, WIRE_KEY_NAME_SIZE, "key");
+	ok(strcmp(wire_about_text(&about, text), "python3 (pid 4711) of alice on node7") == 0,
+	   "a client's own words are told in one text");
+	ok(strcmp(wire_about_text(&none, text), "? (pid 0) of ? on ?") == 0,
+	   "question marks take the place of what a client does not tell");
+	memset(about.host, 'h', sizeof about.host - 1);
+	memset(about.user, 'u', sizeof about.user - 1);
+	memset(about.command, 'c', sizeof about.command - 1);
+	about.pid = UINT32_MAX;
+	ok(strlen(wire_about_text(&about, text)) == 31 + 31 + 47 + strlen(" (pid 4294967295) of  on "),
+	   "the longest words of a client are told whole");
+}
+
 static void impossible_fields_are_refused(void)
 {
 	static const struct {
@@ -350,15 +425,7 @@ static void impossible_fields_are_refused(void)
 	ok(is_refused(&message), "a proof with has_key 255 is refused");
 	message = (struct wire_message){.type = WIRE_DRAIN, .drain.what = WIRE_DRAIN_COUNT};
 	ok(is_refused(&message), "a drain with an unknown order is refused");
-	message = (struct wire_message){.type = WIRE_HOLDER_REPLY};
-	memset(message.holder_reply.peer, 'x', WIRE_ADDRESS_SIZE);
-	ok(is_refused(&message), "a holder reply with an unterminated address is refused");
-	message.holder_reply.peer[WIRE_ADDRESS_SIZE - 1] = '\0';
-	ok(!is_refused(&message), "a holder reply with the longest address is accepted");
-	message.holder_reply.peer[3] = '\033';
-	ok(is_refused(&message), "a holder reply with a control character in its address is refused");
-	message.holder_reply.peer[3] = '\0';
-	ok(is_refused(&message), "a holder reply with bytes behind the end of its address is refused");
+	only_printable_texts_are_accepted();
 	only_valid_failure_domains_are_accepted();
 	unsigned accepted = 0;
 	for (unsigned type = 0; type <= UINT16_MAX; type++) {
