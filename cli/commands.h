@@ -22,6 +22,7 @@ enum command_status {
 
 int command_run(int argc, char **argv);
 int command_status(int argc, char **argv);
+int command_advise(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_donors(int argc, char **argv);
 int command_disk(int argc, char **argv);

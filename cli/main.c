@@ -16,6 +16,7 @@ struct command {
 static const struct command commands[] = {
     {"run", command_run, "run a program with only part of its memory on this machine"},
     {"status", command_status, "show the runs on this machine, and how they are doing"},
+    {"advise", command_advise, "predict how a run would do with more local memory"},
     {"top", command_top, "watch runs, devices and donors on the whole terminal"},
     {"donors", command_donors, "show what donors lend: holders, drain, undrain, roll"},
     {"disk", command_disk, "block devices of donors' memory: attach, detach, list, adopt"},

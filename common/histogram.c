@@ -36,6 +36,13 @@ static uint64_t bucket_middle(unsigned bucket)
 	return low + (((uint64_t)1 << shift) >> 1);
 }
 
+uint64_t histogram_bucket_end(unsigned bucket)
+{
+	if (bucket < PARTS)
+		return bucket;
+	return ((uint64_t)(PARTS + bucket % PARTS + 1) << (bucket / PARTS - 1)) - 1;
+}
+
 static uint64_t counter_get(const uint64_t *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);

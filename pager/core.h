@@ -18,6 +18,7 @@
 #include "pager/counters.h"
 #include "pager/kick.h"
 #include "pager/pages.h"
+#include "pager/refault.h"
 #include "pager/residents.h"
 #include "pager/uffd.h"
 #include "pager/victims.h"
@@ -35,6 +36,7 @@ struct core {
 	struct store *store;
 	struct store_buffer *buffer; /* registration of the victim buffer's frames */
 	struct pager_counters *counters;
+	struct refault refault;
 	struct children *children;
 	struct follow *follow; /* the handler's; tells the evictor on which processor to run */
 

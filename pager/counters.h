@@ -23,14 +23,16 @@ struct pager_counters {
 	uint64_t dropped; /* resident pages that were found absent (anomaly.h) */
 	uint64_t children_stopped;
 	uint64_t backup_behind, backup_reads, backup_writes;
+	uint64_t handler_user_ns, evictor_user_ns; /* processor time of the two threads in user mode, a little late */
 	struct histogram fault_ns; /* durations of far faults */
+	struct histogram depths;   /* of fetched pages, read-ahead included (refault.h); in pages */
 };
 
 void counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats);
 
 /* The report file of one `farpage run`: a header, and one slot for each process that has started a pager. `farpage
    run` creates and removes the file. A process claims a free slot by compare-and-swap of `pid` from 0. */
-#define REPORT_MAGIC 0x5250414652414650ull
+#define REPORT_MAGIC 0x5250414652414651ull
 #define REPORT_SLOTS 64
 struct report {
 	uint64_t magic;

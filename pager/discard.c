@@ -25,9 +25,11 @@ static enum page_state hold(struct core *core, uint64_t page)
 		case PAGE_LOST:
 			/* Moves only if the word is unchanged: since the load, the page may have left and returned,
 			   so that a write of it is in flight. */
-			if (!(word & PAGE_WRITING) && pages_move_from(&core->pages, page, word, PAGE_DISCARDING, 0))
-				return state;
-			break;
+			if ((word & PAGE_WRITING) || !pages_move_from(&core->pages, page, word, PAGE_DISCARDING, 0))
+				break;
+			if (state == PAGE_FAR)
+				refault_forget(&core->refault, page_frame(word));
+			return state;
 		default:
 			break; /* another thread works on the page, for microseconds or until a donor answers */
 		}

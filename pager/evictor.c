@@ -381,6 +381,7 @@ static void account(struct evictor *evictor)
 	__atomic_store_n(&core->counters->backup_behind, stats.backup_behind, __ATOMIC_RELAXED);
 	__atomic_store_n(&core->counters->backup_reads, stats.backup_reads, __ATOMIC_RELAXED);
 	__atomic_store_n(&core->counters->backup_writes, stats.backup_writes, __ATOMIC_RELAXED);
+	pager_thread_time(&core->counters->evictor_user_ns);
 	if (far > core->counters->far_peak)
 		__atomic_store_n(&core->counters->far_peak, far, __ATOMIC_RELAXED);
 	uint32_t held = residents_held(&core->residents);

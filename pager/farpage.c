@@ -163,7 +163,7 @@ static int open_tables(struct farpage *farpage)
 	if (result == 0)
 		result = residents_open(&core->residents, &core->pages, (uint32_t)(farpage->local / STORE_PAGE));
 	if (result == 0)
-		result = victims_open(&core->victims, &core->pages, victim_count(farpage->local));
+		result = victims_open(&core->victims, &core->pages, &core->refault, victim_count(farpage->local));
 	if (result == 0 && !(farpage->landing = take_landing()))
 		result = -ENOMEM;
 	if (result == 0)
@@ -266,6 +266,7 @@ static int bring_up(struct farpage *farpage, const struct farpage_options *optio
 	core->store = store;
 	core->window = window;
 	core->counters = counters ? counters : &farpage->own_counters;
+	refault_open(&core->refault, &core->counters->depths, farpage->local / STORE_PAGE);
 	core->timeout_ms = far_timeout_ms(&(struct far_config){
 	    .timeout_ms = options->timeout_ms, .replicas = options->replicas, .backup = options->backup});
 	core->spin_us = options->spin_us ? options->spin_us : SPIN_US_DEFAULT;

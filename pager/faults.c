@@ -60,7 +60,7 @@ static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint6
 	struct core *core = handler->core;
 	if (core_claim(core, 1, 0) == 0)
 		return false;
-	if (!pages_move(&core->pages, page, PAGE_FAR, PAGE_FETCHING, 0)) {
+	if (!fetch_begin(core, page)) {
 		core_release(core, 1);
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 		return true;

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "pager/anomaly.h"
 #include "pager/children.h"
+#include "pager/thread.h"
 #include "pager/trace.h"
 #include <assert.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define RUN_PIECE 16u /* pages per piece of a read-ahead: one piece is placed while the next is in flight */
+#define TIME_ANSWERS 256u /* answers between two system calls for the time that this thread has used */
 
 void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
 {
@@ -45,11 +47,19 @@ const struct origin fetch_from_donor = {PAGE_FETCHING, PAGE_FAR, 0};
 const struct origin fetch_from_nowhere = {PAGE_FILLING, PAGE_UNTOUCHED, 0};
 const struct origin fetch_resident = {PAGE_FILLING, PAGE_UNTOUCHED, 0};
 
+/* The stamp of the last departure stays in the word of a page that is fetched, because the read may fail. */
+static uint32_t stamp_of(const struct core *core, uint64_t page)
+{
+	return page_frame(pages_load(&core->pages, page));
+}
+
 static void placed(struct core *core, uint64_t page, uint32_t count, const struct origin *origin)
 {
 	if (count && origin == &fetch_resident)
 		anomaly_dropped(core, page);
 	for (uint32_t i = 0; i < count; i++) {
+		if (origin->from == PAGE_FETCHING)
+			refault_record(&core->refault, stamp_of(core, page + i));
 		move(core, page + i, origin->from, PAGE_RESIDENT, 0);
 		residents_push(&core->residents, page + i, origin->from == PAGE_RETURNING);
 	}
@@ -59,8 +69,10 @@ static void placed(struct core *core, uint64_t page, uint32_t count, const struc
    sends the signal for an unmapped page. */
 static void not_placed(struct core *core, uint64_t page, uint32_t count, const struct origin *origin)
 {
-	for (uint32_t i = 0; i < count; i++)
-		move(core, page + i, origin->from, origin->otherwise, origin->frame);
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t frame = origin->from == PAGE_FETCHING ? stamp_of(core, page + i) : origin->frame;
+		move(core, page + i, origin->from, origin->otherwise, frame);
+	}
 	uffd_wake(core->uffd.fd, core_address(core, page), (size_t)count * STORE_PAGE);
 	core_release(core, count);
 }
@@ -125,6 +137,7 @@ static void lose(struct handler *handler, const struct fetch *fetch, int status)
 		if (core_count(&core->counters->lost, 1), __atomic_load_n(&core->counters->lost, __ATOMIC_RELAXED) == 1)
 			log_error("memory at %p of process %d is lost (%s): touching it raises SIGBUS",
 				  (void *)core_address(core, page), getpid(), format_errno(status));
+		refault_forget(&core->refault, stamp_of(core, page));
 		move(core, page, PAGE_FETCHING, PAGE_LOST, 0);
 		if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE) && fetch->thread)
 			syscall(SYS_tgkill, getpid(), fetch->thread, SIGBUS);
@@ -149,7 +162,7 @@ static void give_up_ahead(struct handler *handler, const struct fetch *fetch)
 {
 	struct core *core = handler->core;
 	for (uint32_t i = 0; i < fetch->count; i++) {
-		move(core, fetch->page + i, PAGE_FETCHING, PAGE_FAR, 0);
+		move(core, fetch->page + i, PAGE_FETCHING, PAGE_FAR, stamp_of(core, fetch->page + i));
 		uffd_wake(core->uffd.fd, core_address(core, fetch->page + i), STORE_PAGE);
 	}
 	core_release(core, fetch->count);
@@ -187,6 +200,10 @@ static void fetched(struct handler *handler, const struct store_done *done)
 		lose(handler, fetch, done->status);
 	}
 	free_fetch(handler, slot);
+	if (++handler->since_time == TIME_ANSWERS) {
+		handler->since_time = 0;
+		pager_thread_time(&core->counters->handler_user_ns);
+	}
 }
 
 /* Removes the first answer from the handler's list. While a fork is recorded, skips answers for the program
@@ -236,6 +253,15 @@ static void submit(struct handler *handler, unsigned slot)
 		fetch_poll(handler);
 }
 
+bool fetch_begin(struct core *core, uint64_t page)
+{
+	/* Only this thread makes pages resident. So a page that is far now, and far at the move, has not been elsewhere
+	   meanwhile. */
+	uint32_t word = pages_load(&core->pages, page);
+	return page_state(word) == PAGE_FAR &&
+	       pages_move(&core->pages, page, PAGE_FAR, PAGE_FETCHING, page_frame(word));
+}
+
 void fetch_page(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
 {
 	while (handler->free_demand_count == 0)
@@ -263,7 +289,7 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
 	if (page + length > core->pages.count)
 		length = (unsigned)(core->pages.count - page);
 	length = (unsigned)core_claim(core, length, core->low / 2);
-	while (count < length && pages_move(&core->pages, page + count, PAGE_FAR, PAGE_FETCHING, 0))
+	while (count < length && fetch_begin(core, page + count))
 		count++;
 	core_release(core, length - count);
 	handler->group_pending[group] = (uint16_t)count;

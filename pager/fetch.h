@@ -26,6 +26,8 @@ extern const struct origin fetch_resident; /* zeroes for a page that is absent a
  * the end of its mapping.
  */
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin);
+/* Moves @page from PAGE_FAR to PAGE_FETCHING. Returns false if the page is not far. Handler only. */
+bool fetch_begin(struct core *core, uint64_t page);
 /* Reads @page for @thread, which faulted at @started (ns). If @child is NULL, the program has faulted, and the page
    is PAGE_FETCHING. */
 void fetch_page(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started);

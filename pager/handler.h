@@ -76,6 +76,7 @@ struct handler {
 	unsigned free_demand_count;
 	uint16_t group_pending[HANDLER_RUNS]; /* pages of each group that are still in flight */
 	unsigned in_flight;                   /* number of reads */
+	unsigned since_time;                  /* answers since pager_thread_time() (fetch.c) */
 	struct parked parked[HANDLER_PARKED];
 	unsigned parked_count;
 	/* The last fault on a lost page, and how many times in a row it has occurred (faults.c). */

@@ -1,6 +1,7 @@
 /*
- * pages: one atomic 32-bit word for each page of the window. The word holds the page's state, its marks and, while a
- * buffer of farpage has the contents, the number of the buffer's frame.
+ * pages: one atomic 32-bit word for each page of the window. The word holds the page's state and its marks. While a
+ * buffer of farpage has the contents, it also holds the number of the buffer's frame. While the page is far or being
+ * fetched, it holds a stamp in the same bits (refault.h).
  *
  * Theory of operation. The handler, the evictor and the program's discarding threads share no other state of a page.
  * To work on a page, a thread first moves it to an in-between state (-ing) by compare-and-swap. The page then
@@ -74,6 +75,7 @@ static inline enum page_state page_state(uint32_t word)
 	return (enum page_state)(word & 0xf);
 }
 
+/* Returns the frame, or the stamp of a page that is PAGE_FAR or PAGE_FETCHING. */
 static inline uint32_t page_frame(uint32_t word)
 {
 	return word >> 8;

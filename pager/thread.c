@@ -2,6 +2,7 @@
 #include "common/thread.h"
 
 #include <semaphore.h>
+#include <sys/resource.h>
 
 struct start {
 	int (*prepare)(void *);
@@ -37,4 +38,13 @@ int pager_thread_start(pthread_t *thread, const char *name, int (*prepare)(void 
 	}
 	sem_destroy(&start.prepared);
 	return error;
+}
+
+void pager_thread_time(uint64_t *counter)
+{
+	struct rusage usage;
+	if (getrusage(RUSAGE_THREAD, &usage))
+		return;
+	uint64_t ns = (uint64_t)usage.ru_utime.tv_sec * 1000000000 + (uint64_t)usage.ru_utime.tv_usec * 1000;
+	__atomic_store_n(counter, ns, __ATOMIC_RELAXED);
 }

@@ -14,9 +14,9 @@ static void *map_memory(size_t length)
 	return memory;
 }
 
-int victims_open(struct victims *victims, struct pages *pages, uint32_t count)
+int victims_open(struct victims *victims, struct pages *pages, struct refault *refault, uint32_t count)
 {
-	*victims = (struct victims){.count = count, .pages = pages};
+	*victims = (struct victims){.count = count, .pages = pages, .refault = refault};
 	victims->frames = map_memory((size_t)count * STORE_PAGE);
 	victims->page_of = map_memory(count * sizeof *victims->page_of);
 	victims->writing = map_memory(count);
@@ -56,8 +56,11 @@ bool victims_empty(struct victims *victims, uint32_t frame)
 	if (page_frame(word) == frame) {
 		if (page_state(word) == PAGE_RETURNING)
 			return false;
-		if (page_state(word) == PAGE_BUFFERED && !pages_move_from(victims->pages, page, word, PAGE_FAR, 0))
-			return false;
+		if (page_state(word) == PAGE_BUFFERED) {
+			if (!pages_move_from(victims->pages, page, word, PAGE_FAR, refault_stamp(victims->refault)))
+				return false;
+			refault_count(victims->refault);
+		}
 	}
 	victims->page_of[frame] = NO_PAGE;
 	return true;

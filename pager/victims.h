@@ -4,7 +4,7 @@
  * Theory of operation. The evictor copies an evicted page into the next frame. If the page is dirty, the store
  * writes it to the donors straight from the frame, because the frames are registered with the store. Until the frame
  * is reused, a fault on the page (PAGE_BUFFERED) is answered from the frame, without the network. When the frame is
- * reused, the page becomes PAGE_FAR.
+ * reused, the page becomes PAGE_FAR, and its word gets a stamp (refault.h) in place of the frame.
  *
  * The copy from the landing area (take.h) is necessary. UFFDIO_MOVE replaces the memory of the landing area, but an
  * RDMA device would continue to use the memory that was registered.
@@ -17,6 +17,7 @@
 
 #include "client/store.h"
 #include "pager/pages.h"
+#include "pager/refault.h"
 
 struct victims {
 	char *frames;
@@ -25,11 +26,12 @@ struct victims {
 	uint32_t count, next;
 	uint32_t in_flight; /* number of frames being written */
 	struct pages *pages;
+	struct refault *refault;
 };
 
 #define VICTIMS_NONE UINT32_MAX
 
-int victims_open(struct victims *victims, struct pages *pages, uint32_t count);
+int victims_open(struct victims *victims, struct pages *pages, struct refault *refault, uint32_t count);
 void victims_close(struct victims *victims);
 uint64_t victims_memory(const struct victims *victims);
 

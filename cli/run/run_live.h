@@ -10,11 +10,13 @@
 #ifndef CLI_RUN_LIVE_H
 #define CLI_RUN_LIVE_H
 
+#include "cli/run/advice.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define RUN_LIVE_MAGIC UINT64_C(0x315645564c504146)
+#define RUN_LIVE_MAGIC UINT64_C(0x325645564c504146)
 #define RUN_LIVE_MS 400 /* a little less than RUN_COVERAGE_LOOK_MS, the time between two calls */
 #define RUN_LIVE_UNKNOWN UINT64_MAX
 
@@ -30,6 +32,7 @@ struct run_live {
 	uint64_t outside_bytes; /* the most memory that one process has outside farpage's reach */
 	uint64_t faults;        /* faults that waited for a donor; with swap: pages read from the device */
 	uint64_t waiting_ns;    /* time that threads waited for far memory, or RUN_LIVE_UNKNOWN */
+	struct advice advice;   /* all zero with swap */
 };
 
 /* Makes the figures of a run, with @local bytes as the budget of the command @argv. Returns NULL on failure; the run

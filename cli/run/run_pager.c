@@ -16,6 +16,7 @@
 #include "cli/run/run_watch.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/text_file.h"
 #include "common/user.h"
 #include "pager/pager.h"
 
@@ -201,9 +202,38 @@ static int set_environment(const struct run_options *options, const struct run_d
 	return 0;
 }
 
+/* Returns the processor time in user mode, in ns, of process @pid and of its children that have ended. Returns 0 if the
+   process has ended. */
+static uint64_t computing_of(pid_t pid)
+{
+	char path[64], text[512];
+	unsigned long long own, children;
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	if (text_file_read(path, text, sizeof text) < 0)
+		return 0;
+	const char *behind_name = strrchr(text, ')');
+	if (!behind_name ||
+	    sscanf(behind_name, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %*u %llu", &own, &children) != 2)
+		return 0;
+	return (uint64_t)(own + children) * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+/* Returns the same for all processes that have started a pager. */
+static uint64_t computing_so_far(const struct report *report)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
+		pid_t pid = __atomic_load_n(&report->slots[i].pid, __ATOMIC_ACQUIRE);
+		sum += pid ? computing_of(pid) : 0;
+	}
+	return sum;
+}
+
 static void live_update(struct pager_run *run)
 {
-	struct run_summary summary;
+	struct run_summary summary = {.local_bytes = run->live->local_bytes,
+				      .wall_ns = clock_now() - run->live->started_ns,
+				      .computing_ns = computing_so_far(run->report.shared)};
 	run_report_sum(&run->report, &summary);
 	run_live_begin(run->live);
 	run->live->resident_bytes = summary.resident_now;
@@ -211,6 +241,7 @@ static void live_update(struct pager_run *run)
 	run->live->outside_bytes = run->coverage.outside_bytes;
 	run->live->faults = summary.stats.faults_far;
 	run->live->waiting_ns = summary.waiting_ns;
+	run->live->advice = summary.advice;
 	run_live_end(run->live);
 }
 

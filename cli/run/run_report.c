@@ -1,5 +1,6 @@
 /* run_report: see run_report.h. Other processes may still be counting while the counts are read. */
 #include "cli/run/run_report.h"
+#include "cli/run/advice_file.h"
 #include "common/log.h"
 #include "common/size.h"
 #include <errno.h>
@@ -13,7 +14,6 @@
 
 #define AMISS_MAX 160
 #define THRASHED 0.5
-#define WAITED_MIN_NS 200000000 /* shorter waits are not reported */
 
 int run_report_open(const char *told, struct run_report *ret_report)
 {
@@ -71,10 +71,12 @@ static void add(struct farpage_stats *sum, const struct farpage_stats *one)
 
 void run_report_sum(const struct run_report *report, struct run_summary *summary)
 {
-	static struct histogram faults;
+	static struct histogram faults, depths;
 	memset(&summary->stats, 0, sizeof summary->stats);
 	memset(&faults, 0, sizeof faults);
+	memset(&depths, 0, sizeof depths);
 	summary->processes = 0;
+	summary->pager_ns = 0;
 	summary->wanted_bytes = summary->resident_now = summary->far_now = 0;
 	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
 		struct farpage_stats stats;
@@ -85,6 +87,9 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 		counters_read(counters, &stats);
 		add(&summary->stats, &stats);
 		histogram_add(&faults, &counters->fault_ns);
+		histogram_add(&depths, &counters->depths);
+		summary->pager_ns += __atomic_load_n(&counters->handler_user_ns, __ATOMIC_RELAXED) +
+				     __atomic_load_n(&counters->evictor_user_ns, __ATOMIC_RELAXED);
 		if (kill(pid, 0) == 0 || errno == EPERM) {
 			summary->resident_now += stats.resident_bytes;
 			summary->far_now += stats.far_bytes;
@@ -96,6 +101,13 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 	summary->stats.fault_p50_ns = histogram_quantile(&faults, 500);
 	summary->stats.fault_p99_ns = histogram_quantile(&faults, 990);
 	summary->waiting_ns = histogram_sum(&faults);
+	summary->advice = (struct advice){.local_bytes = summary->local_bytes,
+					  .wanted_bytes = summary->wanted_bytes,
+					  .waiting_ns = summary->waiting_ns,
+					  .computing_ns = summary->computing_ns,
+					  .pager_ns = summary->pager_ns,
+					  .wall_ns = summary->wall_ns};
+	advice_predict(&summary->advice, &depths);
 }
 
 const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_THRASHED_MAX])
@@ -112,7 +124,7 @@ const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_TH
 /* Returns which share of its threads' time the command waited for far memory, from 0 to 1. */
 static double waited(const struct run_summary *summary)
 {
-	if (summary->waiting_ns < WAITED_MIN_NS)
+	if (summary->waiting_ns < ADVICE_WAITING_MIN_NS)
 		return 0;
 	return (double)summary->waiting_ns / (double)(summary->waiting_ns + summary->computing_ns);
 }
@@ -142,7 +154,7 @@ static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX]
 void run_report_print(const struct run_summary *summary)
 {
 	const struct farpage_stats *stats = &summary->stats;
-	char text[AMISS_MAX], thrashed[RUN_THRASHED_MAX];
+	char text[AMISS_MAX], thrashed[RUN_THRASHED_MAX], advice[ADVICE_TEXT_MAX];
 	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], far_peak[SIZE_TEXT_MAX];
 	double wall = (double)summary->wall_ns / 1e9;
 	if (!summary->processes && summary->peak_bytes > summary->local_bytes &&
@@ -159,6 +171,8 @@ void run_report_print(const struct run_summary *summary)
 			size_format(summary->peak_bytes, peak), amiss(summary, text), wall);
 		return;
 	}
+	advice_text(&summary->advice, advice);
+	run_report_thrashed(*advice ? 0 : waited(summary), summary->wanted_bytes, thrashed);
 	size_format(stats->resident_peak_bytes, peak);
 	size_format(summary->local_bytes, local);
 	size_format(stats->far_bytes, far);
@@ -169,7 +183,9 @@ void run_report_print(const struct run_summary *summary)
 		peak, local, far, far_peak, (unsigned long long)stats->faults, (unsigned long long)stats->faults_far,
 		(double)stats->fault_p50_ns / 1e3, (double)stats->fault_p99_ns / 1e3,
 		(unsigned long long)stats->fetched_pages, (unsigned long long)stats->evicted_pages,
-		amiss(summary, text), run_report_thrashed(waited(summary), summary->wanted_bytes, thrashed), wall);
+		amiss(summary, text), thrashed, wall);
+	if (*advice)
+		fprintf(stderr, "farpage: %s\n", advice);
 }
 
 int run_report_check(const char *path)
@@ -183,7 +199,8 @@ int run_report_check(const char *path)
 	return 0;
 }
 
-int run_report_write(const char *engine, const struct run_figure *figures, unsigned count, const char *path)
+int run_report_write(const char *engine, const struct run_figure *figures, unsigned count, const struct advice *advice,
+		     const char *path)
 {
 	int error = 0;
 	struct json_object *object = json_object_new_object();
@@ -191,6 +208,8 @@ int run_report_write(const char *engine, const struct run_figure *figures, unsig
 		json_object_object_add(object, "engine", json_object_new_string(engine));
 	for (unsigned i = 0; object && i < count; i++)
 		json_object_object_add(object, figures[i].name, json_object_new_uint64(figures[i].value));
+	if (object && advice)
+		json_object_object_add(object, ADVICE_FILE_FETCHES, advice_file_fetches(advice));
 	errno = ENOMEM;
 	if (!object || json_object_to_file_ext(path, object, JSON_C_TO_STRING_PRETTY)) {
 		error = -errno;
@@ -228,9 +247,12 @@ int run_report_save(const struct run_summary *summary, const char *path)
 	    {"backup_reads", stats->backup_reads},
 	    {"backup_writes", stats->backup_writes},
 	    {"waiting_ns", summary->waiting_ns},
+	    {"computing_ns", summary->computing_ns},
+	    {"pager_ns", summary->pager_ns},
 	    {"wall_ns", summary->wall_ns},
 	    {"local_bytes", summary->local_bytes},
+	    {"wanted_bytes", summary->wanted_bytes},
 	    {"processes", summary->processes},
 	};
-	return run_report_write("pager", figures, sizeof figures / sizeof figures[0], path);
+	return run_report_write("pager", figures, sizeof figures / sizeof figures[0], &summary->advice, path);
 }

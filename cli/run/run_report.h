@@ -5,6 +5,7 @@
  */
 #ifndef CLI_RUN_REPORT_H
 #define CLI_RUN_REPORT_H
+#include "cli/run/advice.h"
 #include "pager/counters.h"
 #include <stdint.h>
 
@@ -23,15 +24,17 @@ struct run_summary {
 	uint64_t outside_bytes;         /* the most memory that one process had outside farpage's reach */
 	uint64_t resident_now, far_now; /* bytes of the processes that still run */
 	uint64_t waiting_ns;            /* time that threads waited for far memory */
-	uint64_t computing_ns;          /* processor time of the command in user mode */
+	uint64_t computing_ns;          /* processor time of the command in user mode, with the pager's */
+	uint64_t pager_ns;              /* the pagers' part of computing_ns */
 	uint64_t wanted_bytes;          /* the smallest --local that would have kept all processes local */
+	struct advice advice;
 };
 
 /* Makes the report. @told is the path of a pipe. Each process that starts a pager writes a struct report_pager into
    it. Returns 0 or -errno. */
 int run_report_open(const char *told, struct run_report *ret_report);
 void run_report_close(struct run_report *report);
-/* Fills in the fields that come from the pagers' counts. */
+/* Fills in the fields that come from the pagers' counts. The others are filled in already. */
 void run_report_sum(const struct run_report *report, struct run_summary *summary);
 /* The size of the text of run_report_thrashed(). */
 #define RUN_THRASHED_MAX 128
@@ -51,7 +54,8 @@ struct run_figure {
 	const char *name;
 	uint64_t value;
 };
-/* Like run_report_save(), for @count figures of the engine @engine. */
-int run_report_write(const char *engine, const struct run_figure *figures, unsigned count, const char *path);
+/* Like run_report_save(), for @count figures of the engine @engine. @advice may be NULL. */
+int run_report_write(const char *engine, const struct run_figure *figures, unsigned count, const struct advice *advice,
+		     const char *path);
 
 #endif

@@ -154,7 +154,8 @@ static void save(const struct run_options *options, const struct swap_run *run, 
 	};
 	unsigned count = sizeof figures / sizeof figures[0];
 	/* Version 1 of control groups does not count stalls, so the last figure is omitted. */
-	run_report_write("swap", figures, run->use.stalled_us == UINT64_MAX ? count - 1 : count, options->stats_file);
+	run_report_write("swap", figures, run->use.stalled_us == UINT64_MAX ? count - 1 : count, NULL,
+			 options->stats_file);
 }
 
 static int run_command(const struct run_options *options, struct swap_run *run, const char *path, char **argv,

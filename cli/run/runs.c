@@ -71,6 +71,7 @@ const struct table_column run_columns[RUN_COLUMNS] = {
     [RUN_OUTSIDE] = {.name = "OUTSIDE", .right = true},
     [RUN_FAULTS] = {.name = "FAULTS/S", .right = true},
     [RUN_WAITING] = {.name = "WAITING", .right = true},
+    [RUN_ADVISED] = {.name = "ADVISED", .right = true, .optional = true},
     [RUN_TIME] = {.name = "TIME", .right = true},
     [RUN_COMMAND] = {.name = "COMMAND", .cut = true},
 };
@@ -90,6 +91,10 @@ static void fill(const struct run_seen *run, char row[RUN_COLUMNS][TABLE_CELL_MA
 	snprintf(row[RUN_OUTSIDE], TABLE_CELL_MAX, "%s", size_format(live->outside_bytes, text));
 	snprintf(row[RUN_FAULTS], TABLE_CELL_MAX, faults < 0 ? "-" : "%.0f", faults);
 	snprintf(row[RUN_WAITING], TABLE_CELL_MAX, share < 0 ? "-" : "%.0f%%", share * 100);
+	*row[RUN_ADVISED] = '\0';
+	if (advice_is_due(&live->advice))
+		snprintf(row[RUN_ADVISED], TABLE_CELL_MAX, "%s",
+			 advice_size(advice_local(&live->advice, ADVICE_LITTLE), text));
 	snprintf(row[RUN_TIME], TABLE_CELL_MAX, "%lu:%02lu:%02lu", seconds / 3600, seconds / 60 % 60, seconds % 60);
 	snprintf(row[RUN_COMMAND], TABLE_CELL_MAX, "%s", live->command);
 }

@@ -40,6 +40,9 @@ static void json_print(const struct runs *runs)
 			json_object_object_add(one, "faults_per_second", json_object_new_double(faults));
 		if (share >= 0)
 			json_object_object_add(one, "threads_waiting", json_object_new_double(share));
+		if (advice_is_due(&live->advice))
+			json_object_object_add(one, "advised_local_bytes",
+					       json_object_new_uint64(advice_local(&live->advice, ADVICE_LITTLE)));
 		json_object_array_add(list, one);
 	}
 	printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -53,7 +56,9 @@ static void status_help(const struct config_setting *settings)
 	    "Shows each farpage run of this user (of all, as root), after watching them for a second. RESIDENT is\n"
 	    "here, FAR is on the donors. OUTSIDE is the most that a process has out of farpage's reach. FAULTS/S are\n"
 	    "those that waited for a donor. WAITING is how long threads waited for far memory: 100%% is one thread\n"
-	    "that did nothing else; the swap engine cannot tell with version 1 of control groups.\n\n");
+	    "that did nothing else; the swap engine cannot tell with version 1 of control groups. ADVISED is the\n"
+	    "--local with which a run of the pager would wait for about a tenth of its time; `farpage advise` tells\n"
+	    "more.\n\n");
 	config_help(settings);
 }
 

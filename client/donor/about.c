@@ -18,7 +18,7 @@ static void text_take(const char *text, char *ret_text, size_t size)
 
 void about_find(const char *user, const char *command, struct wire_about *ret_about)
 {
-	char number[16], name[32];
+	char number[16], name[32] = "";
 	struct utsname machine;
 
 	*ret_about = (struct wire_about){.pid = (uint32_t)getpid()};

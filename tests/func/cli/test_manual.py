@@ -13,6 +13,7 @@ FOLDER = source / "docs/man"
 PAGES = {page.name: page.read_text(encoding="utf-8") for page in sorted(FOLDER.glob("*.[1-8]"))}
 # The commands of each page, and the page that describes further options of them.
 COMMANDS = {
+    "farpage-advise.1": (["advise"], None),
     "farpage-bench.1": (["bench"], None),
     "farpage-disk.8": (["disk attach", "disk detach", "disk list", "disk adopt", "disk leave"], None),
     "farpage-doctor.1": (["doctor"], None),

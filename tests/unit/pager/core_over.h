@@ -33,18 +33,19 @@ __attribute__((unused)) static int core_over_open(struct core_over *over, uint64
 	size_t landing = (size_t)TAKE_LANDING * STORE_PAGE;
 	void *address;
 	memset(over, 0, sizeof *over);
+	core->counters = &over->counters;
+	refault_open(&core->refault, &core->counters->depths, (uint64_t)limit);
 	over->landing = take_landing();
 	over->pagemap = pagemap_open();
 	if (!over->landing || window_reserve(&over->window, pages * STORE_PAGE) ||
 	    window_allocate(&over->window, pages * STORE_PAGE, STORE_PAGE, &address) ||
 	    store_open_memory(pages, &core->store) || store_queue_open(core->store, &over->queue) ||
 	    pages_open(&core->pages, pages) || residents_open(&core->residents, &core->pages, (uint32_t)limit) ||
-	    victims_open(&core->victims, &core->pages, CORE_FRAMES) || kick_open(&core->handler_kick) ||
+	    victims_open(&core->victims, &core->pages, &core->refault, CORE_FRAMES) || kick_open(&core->handler_kick) ||
 	    kick_open(&core->evictor_kick) ||
 	    store_register(core->store, core->victims.frames, (size_t)CORE_FRAMES * STORE_PAGE, &core->buffer))
 		tap_bail("a core cannot be set up");
 	core->window = &over->window;
-	core->counters = &over->counters;
 	core->children = &over->children;
 	core->follow = &over->follow;
 	core->limit = limit;
@@ -117,12 +118,24 @@ __attribute__((unused)) static void core_make(struct core_over *over, uint64_t p
 		frame = victims_allocate(&core->victims);
 		core->victims.page_of[frame] = (uint32_t)page;
 		memset(victims_frame(&core->victims, frame), byte, STORE_PAGE);
+	} else if (state == PAGE_FAR) {
+		frame = refault_stamp(&core->refault);
+		refault_count(&core->refault);
 	}
 	if (state == PAGE_BUFFERED || state == PAGE_RETURNING || state == PAGE_FAR || state == PAGE_FETCHING)
 		core_store(over, page, byte);
 	page_make(&core->pages, page, state, frame);
 	if (state == PAGE_RESIDENT)
 		residents_push(&core->residents, page, false);
+}
+
+/* Returns the number of pages that count as far (refault.h). */
+__attribute__((unused)) static int64_t core_far(const struct core_over *over)
+{
+	int64_t far = over->core.refault.oldest;
+	for (unsigned i = 0; i < REFAULT_BLOCKS; i++)
+		far += over->core.refault.sums[i];
+	return far;
 }
 
 /* Returns the number of pages that the store has. */

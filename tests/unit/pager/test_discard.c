@@ -76,7 +76,9 @@ static void settled_pages_become_untouched(void)
 
 	for (unsigned page = 100; page < 1000; page++)
 		core_make(&over, page, PAGE_FAR, 'l');
+	int64_t far = core_far(&over);
 	discard_pages(core, 100, 900);
+	ok(far - core_far(&over) == 900, "far pages that are discarded no longer count as far");
 	ok(empty(100, 900) == 900 && core_stored(&over) == 4, "a long range is discarded without gaps (%u of 900)",
 	   empty(100, 900));
 	core_make(&over, 500, PAGE_RESIDENT, 'a');

@@ -83,6 +83,8 @@ static void a_fault_brings_in_what_the_page_has(void)
 	poll_all();
 	ok(holds(20, 'f') && core->resident == 2 && reads() == 1,
 	   "a far page comes in with its contents, by one read for two faults");
+	ok(over.counters.depths.count == 1 && core_far(&over) == 0,
+	   "the depth of a page that has come in is recorded, and the page no longer counts as far");
 	ok(residents_pop(&core->residents, popped, 4) == 2 && popped[0] == 10 && popped[1] == 20,
 	   "pages that have come in may leave in turn");
 
@@ -192,6 +194,7 @@ static void faults_in_order_read_ahead(void)
 	   "faults in order read most pages ahead (%u faults)", faults);
 	ok(core->resident == COUNT && most <= LIMIT, "each page that came in takes room once (%d)",
 	   (int)core->resident);
+	ok(over.counters.depths.count == COUNT - 1, "the depths of pages that are read ahead are recorded, too");
 	end();
 
 	begin(NULL);
@@ -257,6 +260,8 @@ static void a_page_that_cannot_be_read_is_lost(void)
 		far += state_of(&core->pages, page) == PAGE_FAR;
 	ok(ahead > 0 && far == 38 && core->resident == 1, "pages that cannot be read ahead stay far (%u of 38)", far);
 	ok(over.counters.lost == 3, "lost pages are counted (%u)", (unsigned)over.counters.lost);
+	ok(over.counters.depths.count == 0 && core_far(&over) == 38,
+	   "pages that cannot be read have no depth, and only those that are not lost count as far");
 	end();
 }
 

@@ -11,10 +11,13 @@ enum { FRAMES = 8, PAGES = 64 };
 
 static struct pages pages;
 static struct victims victims;
+static struct histogram depths;
+static struct refault refault;
 
 static void begin(void)
 {
-	if (pages_open(&pages, PAGES) || victims_open(&victims, &pages, FRAMES))
+	refault_open(&refault, &depths, FRAMES);
+	if (pages_open(&pages, PAGES) || victims_open(&victims, &pages, &refault, FRAMES))
 		tap_bail("no memory");
 }
 
@@ -75,11 +78,15 @@ static void a_buffered_page_is_far_when_its_frame_is_reused(void)
 	ok(victims_allocate(&victims) == frames[0] && state_of(&pages, 0) == PAGE_FAR,
 	   "a page is far after its frame was reused");
 	ok(pages_load(&pages, 0) & PAGE_SNAPSHOT, "a page keeps its marks when its frame is reused");
+	ok(refault.departed == 1 && page_frame(pages_load(&pages, 0)) == 0, "the first far page has the first stamp");
 	ok(state_of(&pages, 1) == PAGE_BUFFERED, "the page in the next frame stays buffered");
 
 	page_bring_in(&pages, 1, PAGE_BUFFERED);
 	ok(victims_allocate(&victims) == frames[1] && state_of(&pages, 1) == PAGE_RESIDENT,
 	   "a page that has come back stays resident when its frame is reused");
+	ok(refault.departed == 1, "a page that has come back does not count as far");
+	victims_allocate(&victims);
+	ok(refault.departed == 2 && page_frame(pages_load(&pages, 2)) == 1, "the next far page has the next stamp");
 	end();
 }
 
