@@ -27,6 +27,7 @@
 #include "memserver/keyring.h"
 #include "memserver/lease.h"
 #include "memserver/slab.h"
+#include "memserver/watchdog.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -90,6 +91,7 @@ struct donor {
 	bool deaf_clients; /* some connection is marked deaf */
 	bool suspended;    /* the program is about to be replaced, and no client may connect */
 	struct donor_totals totals;
+	struct watchdog watchdog;
 	struct log_limit lines[DONOR_LINES];
 };
 

@@ -326,7 +326,8 @@ static void slabs_adopt(const struct handover *handover, struct donor *donor, co
 		struct lease_slab lease = slab->lease;
 
 		if (slab->index >= donor->config.limits.slabs)
-			continue; /* free: handover_check() */
+			continue;                /* free: handover_check() */
+		watchdog_tell(&donor->watchdog); /* registering a lot of memory takes many seconds */
 		lease.session = slab->client == NOBODY ? LEASE_NO_SESSION : sessions[slab->client];
 		if (lease.session != LEASE_NO_SESSION && !memory_adopt(slab, donor, lease.session))
 			lease.session = LEASE_NO_SESSION;

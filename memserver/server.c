@@ -166,6 +166,7 @@ static int listen_all(struct donor *donor, const struct server_config *config)
 	while ((status = listen_try(donor, config, &listening)) < 0) {
 		if (!config->handover || is_told_to_stop())
 			return status;
+		watchdog_tell(&donor->watchdog);
 		poll(NULL, 0, LISTEN_AGAIN_MS);
 	}
 	for (unsigned i = 0; i < listening.count; i++)
@@ -239,10 +240,13 @@ static void replace_step(struct server *server, uint64_t now)
 		return;
 	server->replace = false;
 	server->replace_at = UINT64_MAX;
-	if (upgrade_is_outdated(&server->upgrade, donor))
+	if (upgrade_is_outdated(&server->upgrade, donor)) {
 		upgrade_try(&server->upgrade, donor);
-	else
+	} else {
+		donor->watchdog.due = 0; /* the next program gets all of the service manager's time for its start */
+		watchdog_tell(&donor->watchdog);
 		upgrade_replace(&server->upgrade, donor);
+	}
 	donor_resume(donor);
 }
 
@@ -286,7 +290,10 @@ static void event_take(struct server *server, const struct fabric_event *event)
 static uint64_t loop_due(const struct server *server)
 {
 	uint64_t due = server->shrink ? shrink_due(server->shrink) : UINT64_MAX;
+	uint64_t left = watchdog_left(&server->donor->watchdog), watchdog;
 
+	watchdog = left == UINT64_MAX ? UINT64_MAX : donor_now(server->donor) + left;
+	due = watchdog < due ? watchdog : due;
 	due = server->replace_at < due ? server->replace_at : due;
 	due = upgrade_due(&server->upgrade) < due ? upgrade_due(&server->upgrade) : due;
 	return server->status_due < due ? server->status_due : due;
@@ -323,6 +330,7 @@ int server_loop(struct server *server)
 		upgrade_expire(&server->upgrade, donor_now(donor));
 		replace_step(server, donor_now(donor));
 		status_tell(server, donor_now(donor));
+		watchdog_tell(&donor->watchdog);
 	}
 	donor_leave(donor);
 	return 0;
@@ -353,6 +361,8 @@ static int donor_begin(const struct server_config *config, struct donor **ret_do
 	if (config->handover)
 		donor.slabs.inherited = &config->handover->files;
 	status = donor_open(&donor, ret_donor);
+	if (status == 0)
+		watchdog_open(&(*ret_donor)->watchdog);
 	if (status == 0 && config->handover)
 		status = handover_adopt(config->handover, *ret_donor);
 	return status;

@@ -11,7 +11,7 @@
  *
  * Without clients there is no deadline, and the thread sleeps without a time limit. Requests for pages are answered
  * inside the fabric and never get here. The loop waits for the service manager each time it reports the donor's
- * state, so it reports at most once a second.
+ * state, so it reports at most once a second. It also tells the service manager that it makes progress (watchdog.h).
  *
  * SIGTERM and SIGINT end the loop: it logs which slabs are still leased and then ends all sessions in order. SIGHUP
  * rereads the settings and ends no session. SIGUSR2 upgrades the program without losing a slab (upgrade.h).

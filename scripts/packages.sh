@@ -7,7 +7,7 @@ packages_build="gcc libc6-dev meson ninja-build pkgconf liburing-dev libsodium-d
 	librdmacm-dev ibverbs-providers"
 packages_test="clang libclang-rt-dev llvm python3 sqlite3 perl procps mount util-linux fio e2fsprogs patch spin"
 packages_vm="python3 qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 rdma-core ibverbs-utils rdmacm-utils perftest
-	util-linux procps make binutils mount fio e2fsprogs"
+	util-linux procps make binutils mount fio e2fsprogs systemd"
 packages_package="debhelper dpkg-dev lintian systemd udev"
 packages_lint="clang libclang-rt-dev clang-format clang-tidy cppcheck shellcheck mandoc"
 packages_run="python3 sqlite3 procps util-linux"

@@ -1,4 +1,4 @@
-/* The donor as a service: its readiness, its end, and its cost when idle. */
+/* The donor as a service: its readiness, its progress, its end, and its cost when idle. */
 #include "common/clock.h"
 #include "tests/func/memserver/client.h"
 #include "tests/lib/text.h"
@@ -15,23 +15,46 @@
 
 static struct donor_process donor;
 
-/* Appends the donor's notifications to @all, one a line, until @all has @text. Returns false if one takes too long. */
-static bool heard(int fd, char *all, size_t size, const char *text)
+/* Appends a notification of the donor to @all, as a line. Returns false if there is none. */
+static bool notice_take(int fd, char *all, size_t size, int flags)
+{
+	size_t length = strlen(all);
+	ssize_t got = length + 2 < size ? recv(fd, all + length, size - 2 - length, flags) : -1;
+
+	if (got >= 0)
+		memcpy(all + length + got, "\n", 2);
+	return got >= 0;
+}
+
+/* Takes notifications until @all has @text so many times. Returns false if a notification takes too long. */
+static bool heard_times(int fd, char *all, size_t size, const char *text, unsigned times)
 {
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
 
-	while (!strstr(all, text)) {
-		size_t length = strlen(all);
-		ssize_t got;
-
-		if (poll(&poll_fd, 1, WAIT_MS) != 1 || length + 2 >= size)
+	while (text_times(all, text) < times)
+		if (poll(&poll_fd, 1, WAIT_MS) != 1 || !notice_take(fd, all, size, 0))
 			return false;
-		got = recv(fd, all + length, size - 2 - length, 0);
-		if (got < 0)
-			return false;
-		memcpy(all + length + got, "\n", 2);
-	}
 	return true;
+}
+
+static bool heard(int fd, char *all, size_t size, const char *text)
+{
+	return heard_times(fd, all, size, text, 1);
+}
+
+/* Makes a service manager's socket, and writes its name for NOTIFY_SOCKET. Returns the socket, or -1. */
+static int manager_open(char ret_name[64])
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), length;
+
+	snprintf(ret_name, 64, "@farpage-test-%d", (int)getpid());
+	length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "%s", ret_name + 1);
+	if (bind(fd, (struct sockaddr *)&address,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) == 0)
+		return fd;
+	close(fd);
+	return -1;
 }
 
 /* No RDMA device has the loopback address. */
@@ -51,16 +74,12 @@ static void the_service_manager_is_notified(void)
 {
 	const uint64_t since = clock_now();
 	static char all[1 << 14];
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char name[64];
 	struct wire_message grant;
 	struct client client;
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), length;
+	int fd = manager_open(name);
 
-	snprintf(name, sizeof name, "@farpage-test-%d", (int)getpid());
-	length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "%s", name + 1);
-	if (bind(fd, (struct sockaddr *)&address,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length))) {
+	if (fd < 0) {
 		tap_skip("a donor under a service manager notifies it", "no abstract socket here");
 		return;
 	}
@@ -81,7 +100,47 @@ static void the_service_manager_is_notified(void)
 	kill(donor.pid, SIGTERM);
 	ok(heard(fd, all, sizeof all, "STOPPING=1"), "the service manager gets STOPPING=1 after SIGTERM");
 	ok(donor_wait(&donor) == 0, "a donor under a service manager ends with 0 after SIGTERM");
+	ok(!strstr(all, "WATCHDOG"), "a service manager without a watchdog gets no WATCHDOG=1");
 	client_close(&client);
+	close(fd);
+}
+
+static void the_service_managers_watchdog_hears_of_progress(void)
+{
+	static char all[1 << 14], others[1 << 14];
+	char name[64];
+	int fd = manager_open(name);
+
+	if (fd < 0) {
+		tap_skip("a donor under a watchdog says WATCHDOG=1", "no abstract socket here");
+		return;
+	}
+	donor_start(&donor, "--donate", "4M", "--slab", "1M"); /* for its port, which an upgrade keeps */
+	donor_end(&donor);
+	setenv("NOTIFY_SOCKET", name, 1);
+	setenv("WATCHDOG_USEC", "100000", 1);
+	donor_again(&donor);
+	ok(heard_times(fd, all, sizeof all, "WATCHDOG=1\n", 5), "a donor without clients says WATCHDOG=1 repeatedly");
+	ok(strstr(all, "READY=1\n") && strstr(all, "READY=1\n") < strstr(all, "WATCHDOG=1\n"),
+	   "READY=1 comes before the first WATCHDOG=1");
+	donor.log[0] = '\0';
+	kill(donor.pid, SIGUSR2);
+	ok(donor_log_wait(&donor, "took over 0 slabs of 0 clients"), "a donor under a watchdog is upgraded");
+	ok(heard_times(fd, all, sizeof all, "READY=1\n", 2) &&
+	       heard_times(fd, all, sizeof all, "WATCHDOG=1\n", text_times(all, "WATCHDOG=1\n") + 5),
+	   "the next program says WATCHDOG=1 repeatedly");
+	donor_end(&donor);
+	setenv("WATCHDOG_PID", "1", 1);
+	donor_again(&donor);
+	unsetenv("NOTIFY_SOCKET");
+	unsetenv("WATCHDOG_USEC");
+	unsetenv("WATCHDOG_PID");
+	ok(heard(fd, all, sizeof all, "STOPPING=1\n"), "a donor under a watchdog says STOPPING=1");
+	donor_end(&donor);
+	while (notice_take(fd, others, sizeof others, MSG_DONTWAIT))
+		;
+	ok(strstr(others, "READY=1\n") && !strstr(others, "WATCHDOG"),
+	   "a donor says no WATCHDOG=1 in its life if the watchdog is another process's");
 	close(fd);
 }
 
@@ -191,6 +250,7 @@ static void a_donor_listens_at_two_addresses(void)
 int main(void)
 {
 	the_service_manager_is_notified();
+	the_service_managers_watchdog_hears_of_progress();
 	auto_falls_back_to_tcp();
 	a_signal_ends_the_donor_and_its_sessions(SIGTERM);
 	a_signal_ends_the_donor_and_its_sessions(SIGINT);
