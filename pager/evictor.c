@@ -119,13 +119,18 @@ static void poll_writes(struct evictor *evictor, bool wait)
 		sleep_on_queue(evictor, 100);
 		count = store_poll(evictor->queue, dones, 32);
 	}
+	/* One pause for all failed writes. A pause for each would delay the writes behind them, which may succeed. */
+	for (int i = 0; i < count; i++)
+		if (dones[i].status) {
+			usleep(RETRY_NS / 1000);
+			break;
+		}
 	for (int i = 0; i < count; i++) {
 		uint32_t frame = (uint32_t)dones[i].cookie, length = (uint32_t)(dones[i].cookie >> 32);
 		if (dones[i].status == 0) {
 			evictor->failed_at = evictor->failing_ns = 0;
 			frames_written(evictor, frame, length);
 		} else {
-			usleep(RETRY_NS / 1000);
 			write_failed(evictor, frame, length, dones[i].status);
 		}
 	}

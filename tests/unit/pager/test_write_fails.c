@@ -1,5 +1,5 @@
 /* write_fails: one write fails after its page has come back. A forked child still sees the contents that were being
-   written. Other writes fail because the donors are full, while this process pauses. */
+   written. Other writes fail because the donors are full: while this process pauses, and many at once. */
 #include "pager_over.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/wait.h"
@@ -12,6 +12,7 @@
 
 #define MIB ((size_t)1 << 20)
 #define TIMEOUT_MS 1000u
+#define MANY 60u
 
 /* Takes one write of the store, keeps it, and fails it when the test says so. */
 static struct {
@@ -20,10 +21,26 @@ static struct {
 	_Atomic uint64_t cookie;
 	_Atomic bool takes, fails;
 	_Atomic unsigned full; /* number of further writes that fail with -ENOSPC, the last one after a pause */
+	/* So many further writes fail with -ENOSPC. Only the evictor's thread uses `refused`. */
+	_Atomic unsigned many;
+	uint64_t refused[MANY]; /* cookies of failed writes that were not polled yet */
+	unsigned refused_count;
 } failing;
+
+static int refuse(const struct store_io *ios, unsigned count)
+{
+	unsigned taken = 0;
+	for (; taken < count && atomic_load(&failing.many); taken++) {
+		atomic_fetch_sub(&failing.many, 1);
+		failing.refused[failing.refused_count++] = ios[taken].cookie;
+	}
+	return (int)taken;
+}
 
 static int failing_submit(struct store_queue *queue, const struct store_io *ios, unsigned count)
 {
+	if (count && ios[0].op == STORE_WRITE && atomic_load(&failing.many))
+		return refuse(ios, count);
 	if (!count || ios[0].op != STORE_WRITE ||
 	    (!atomic_exchange(&failing.takes, false) && !atomic_load(&failing.full)))
 		return failing.ops->submit(queue, ios, count);
@@ -35,6 +52,13 @@ static int failing_submit(struct store_queue *queue, const struct store_io *ios,
 static int failing_poll(struct store_queue *queue, struct store_done *dones, unsigned max)
 {
 	int status = 0;
+	if (max && failing.refused_count) {
+		unsigned count = 0;
+		while (count < max && failing.refused_count)
+			dones[count++] =
+			    (struct store_done){.cookie = failing.refused[--failing.refused_count], .status = -ENOSPC};
+		return (int)count;
+	}
 	if (max && atomic_load(&failing.queue) == queue) {
 		if (atomic_load(&failing.full)) {
 			if (atomic_fetch_sub(&failing.full, 1) == 1)
@@ -123,6 +147,20 @@ static void a_pause_between_refused_writes_is_survived(struct over *over)
 	   "a program survives a pause between two writes that full donors refuse");
 }
 
+/* The pages are not adjacent, so that each has a write of its own. */
+static void many_writes_that_full_donors_refuse_are_repeated_together(struct over *over)
+{
+	char *memory = over_map(over, 2 * MANY * STORE_PAGE);
+	bool right = true;
+	for (unsigned i = 0; i < MANY; i++)
+		memory[2 * i * STORE_PAGE] = (char)(i % 100 + 1);
+	atomic_store(&failing.many, MANY);
+	farpage_advise(over->farpage, memory, 2 * MANY * STORE_PAGE, FARPAGE_PAGEOUT);
+	for (unsigned i = 0; i < MANY; i++)
+		right &= ((volatile char *)memory)[2 * i * STORE_PAGE] == (char)(i % 100 + 1);
+	ok(right && !atomic_load(&failing.many), "a program survives that full donors refuse many writes in flight");
+}
+
 int main(void)
 {
 	struct over over;
@@ -140,6 +178,7 @@ int main(void)
 	if (ok(result == 0, "a pager opens over a store that fails writes")) {
 		a_child_sees_the_contents_of_a_failed_write(&over);
 		a_pause_between_refused_writes_is_survived(&over);
+		many_writes_that_full_donors_refuse_are_repeated_together(&over);
 	}
 	over_close(&over);
 	return tap_done();
