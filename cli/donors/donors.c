@@ -83,7 +83,7 @@ static int donors_show(const struct donors_options *options, const struct far_co
 		donors_print_json(asks, count);
 		table_close(table);
 	} else {
-		donors_add_rows(asks, count, table);
+		donors_add_rows(asks, count, !options->style.noheadings, table);
 		table_print(table);
 	}
 	for (unsigned i = 0; i < count; i++)

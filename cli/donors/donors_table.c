@@ -54,7 +54,7 @@ void donor_fill(const struct ask *ask, char row[DONOR_COLUMNS][TABLE_CELL_MAX])
 		snprintf(row[DONOR_STATE], TABLE_CELL_MAX, "%s", drain_state_name(donor->state));
 }
 
-void donors_add_rows(const struct ask *asks, unsigned count, struct table *table)
+void donors_add_rows(const struct ask *asks, unsigned count, bool sums, struct table *table)
 {
 	char row[DONOR_COLUMNS][TABLE_CELL_MAX];
 	struct far_donor_info total = {0};
@@ -72,7 +72,7 @@ void donors_add_rows(const struct ask *asks, unsigned count, struct table *table
 		total.clients += donor->clients;
 		answered++;
 	}
-	if (answered < 2)
+	if (!sums || answered < 2)
 		return;
 	memset(row, 0, sizeof row);
 	snprintf(row[DONOR_NAME], TABLE_CELL_MAX, "total");

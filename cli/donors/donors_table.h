@@ -27,7 +27,7 @@ extern const struct table_column donor_columns[DONOR_COLUMNS];
 const char *donor_name(const struct ask *ask);
 /* Fills in the row of a donor. If it did not answer, STATE has the reason. */
 void donor_fill(const struct ask *ask, char row[DONOR_COLUMNS][TABLE_CELL_MAX]);
-/* Appends a row for each donor, and one with the sums if several have answered. */
-void donors_add_rows(const struct ask *asks, unsigned count, struct table *table);
+/* Appends a row for each donor. With @sums, appends a row with the sums if several donors have answered. */
+void donors_add_rows(const struct ask *asks, unsigned count, bool sums, struct table *table);
 
 #endif

