@@ -24,8 +24,8 @@ struct pager_counters {
 	uint64_t children_stopped;
 	uint64_t backup_behind, backup_reads, backup_writes;
 	uint64_t handler_user_ns, evictor_user_ns; /* processor time of the two threads in user mode, a little late */
-	struct histogram fault_ns; /* durations of far faults */
-	struct histogram depths;   /* of fetched pages, read-ahead included (refault.h); in pages */
+	struct histogram fault_ns;                 /* durations of far faults */
+	struct histogram depths;                   /* of fetched pages, read-ahead included (refault.h); in pages */
 };
 
 void counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats);

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define RUN_PIECE 16u /* pages per piece of a read-ahead: one piece is placed while the next is in flight */
+#define RUN_PIECE 16u     /* pages per piece of a read-ahead: one piece is placed while the next is in flight */
 #define TIME_ANSWERS 256u /* answers between two system calls for the time that this thread has used */
 
 void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)

@@ -41,13 +41,15 @@ static void a_circle_needs_all_its_pages(void)
 	/* The bucket of 8192 ends at 8447, so 33 steps are needed. */
 	advice_predict(&advice, &depths);
 	ok(advice_fetches(&advice, 16 * MIB) == 12000, "with the present budget all fetches remain");
-	ok(advice_fetches(&advice, 48 * MIB) == 12000, "a page in a circle stays far if one page of local memory is missing");
+	ok(advice_fetches(&advice, 48 * MIB) == 12000,
+	   "a page in a circle stays far if one page of local memory is missing");
 	ok(advice_fetches(&advice, 49 * MIB) == 0, "no page is fetched if the circle fits");
 	ok(is_about(advice_waiting(&advice, 16 * MIB), 0.9) && advice_waiting(&advice, 49 * MIB) <= 0,
 	   "the waiting is that of the fetches");
 	ok(advice_local(&advice, ADVICE_HALF) == 49 * MIB && advice_local(&advice, ADVICE_NONE) == 49 * MIB,
 	   "one budget is advised for all shares");
-	ok(strcmp(advice_text(&advice, text), "90% of its time waiting for far memory; hardly any with --local 49M") == 0,
+	ok(strcmp(advice_text(&advice, text), "90% of its time waiting for far memory; hardly any with --local 49M") ==
+	       0,
 	   "the text names this budget once");
 }
 
@@ -70,8 +72,9 @@ static void each_depth_ends_at_its_budget(void)
 	   "the time is shorter by the wait that is saved");
 	ok(advice_local(&advice, ADVICE_HALF) == 33 * MIB && advice_local(&advice, ADVICE_LITTLE) == 49 * MIB,
 	   "the smallest budgets for a half and a tenth of the time are found");
-	ok(strcmp(advice_text(&advice, text), "80% of its time waiting for far memory; about 50% with --local 33M, hardly "
-					      "any with --local 49M") == 0,
+	ok(strcmp(advice_text(&advice, text),
+		  "80% of its time waiting for far memory; about 50% with --local 33M, hardly "
+		  "any with --local 49M") == 0,
 	   "the text names each budget once, with the best share");
 }
 
@@ -97,7 +100,8 @@ static void threads_share_the_time_saved(void)
 	advice.wall_ns = 20 * SECOND; /* four threads */
 	fetch(2040, 5000);
 	advice_predict(&advice, &depths);
-	ok(is_about((double)advice_wall_ns(&advice, 24 * MIB), 5e9), "four threads that wait 60 s less end 15 s sooner");
+	ok(is_about((double)advice_wall_ns(&advice, 24 * MIB), 5e9),
+	   "four threads that wait 60 s less end 15 s sooner");
 }
 
 static void pages_without_limit_end_at_the_peak(void)
@@ -140,7 +144,8 @@ static void budgets_are_rounded_up(void)
 	char size[SIZE_TEXT_MAX];
 	ok(strcmp(advice_size(49 * MIB, size), "49M") == 0 && strcmp(advice_size(49 * MIB + 1, size), "50M") == 0,
 	   "an advised budget is rounded up to a MiB");
-	ok(strcmp(advice_size(9999 * MIB, size), "9999M") == 0 && strcmp(advice_size(10 * 1024 * MIB + 1, size), "10.1G") == 0,
+	ok(strcmp(advice_size(9999 * MIB, size), "9999M") == 0 &&
+	       strcmp(advice_size(10 * 1024 * MIB + 1, size), "10.1G") == 0,
 	   "a large budget is rounded up to a tenth of a GiB");
 }
 
