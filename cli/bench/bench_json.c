@@ -1,6 +1,6 @@
 /* bench_json: see bench_json.h. farpage-bench(1) lists the names. */
 #include "cli/bench/bench_json.h"
-#include <json-c/json.h>
+#include "cli/json.h"
 
 #define PAGE 4096.0
 
@@ -78,7 +78,5 @@ void bench_json_print(const struct bench_results *results, FILE *out)
 	for (unsigned i = 0; i < results->donor_count; i++)
 		json_object_array_add(donors, json_donor(results, i));
 	json_object_object_add(root, "donors", donors);
-	fprintf(out, "%s\n",
-		json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(root);
+	json_print(root, false, out);
 }

@@ -2,11 +2,11 @@
 #include "cli/commands.h"
 #include "cli/disk/disk.h"
 #include "cli/disk/disk_table.h"
+#include "cli/json.h"
 #include "cli/subcommands.h"
 #include "common/config.h"
 #include "common/log.h"
 
-#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +23,28 @@ static const struct subcommands_text text = {
     .instead = "it shows all",
 };
 
+/* Prints @disks as JSON and releases them. */
+static void print_json(struct json_object *disks)
+{
+	struct json_object *root = json_object_new_object();
+
+	json_object_object_add(root, "disks", disks);
+	json_print(root, false, stdout);
+}
+
+/* Prints @disks in @table, and releases both. */
+static void print_table(struct json_object *disks, struct table *table)
+{
+	char row[DISK_COLUMNS][TABLE_CELL_MAX];
+
+	for (size_t i = 0; i < json_object_array_length(disks); i++) {
+		disk_fill(json_object_array_get_idx(disks, i), row);
+		table_add(table, row);
+	}
+	table_print(table);
+	json_object_put(disks);
+}
+
 int disk_list(int argc, char **argv)
 {
 	static struct table_style style;
@@ -33,8 +55,7 @@ int disk_list(int argc, char **argv)
 	    {.name = NULL},
 	};
 	int status = subcommands_begin(&text, settings, config_read(settings, NULL, argc, argv, NULL), argc, argv);
-	char row[DISK_COLUMNS][TABLE_CELL_MAX];
-	struct json_object *root, *disks;
+	struct json_object *disks;
 	struct table *table;
 	int result;
 
@@ -43,25 +64,18 @@ int disk_list(int argc, char **argv)
 	table = table_open("disk list", disk_columns, DISK_COLUMNS, &style);
 	if (!table)
 		return COMMAND_USAGE;
-	root = json_object_new_object();
 	disks = json_object_new_array();
-	json_object_object_add(root, "disks", disks);
 	result = disks_ask(disks, &status);
 	if (result < 0) {
 		log_error("disk list: cannot list the devices: %s", strerror(-result));
 		status = COMMAND_FAILED;
-	} else if (json) {
-		printf("%s\n",
-		       json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
-	}
-	for (size_t i = 0; i < json_object_array_length(disks); i++) {
-		disk_fill(json_object_array_get_idx(disks, i), row);
-		table_add(table, row);
-	}
-	if (json || result < 0)
 		table_close(table);
-	else
-		table_print(table);
-	json_object_put(root);
+		json_object_put(disks);
+	} else if (json) {
+		table_close(table);
+		print_json(disks);
+	} else {
+		print_table(disks, table);
+	}
 	return status;
 }

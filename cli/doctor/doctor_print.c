@@ -1,7 +1,7 @@
 /* doctor_print: stores the findings, and prints them as text for people or as JSON for programs. */
 #include "cli/doctor/internal.h"
+#include "cli/json.h"
 
-#include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,7 +137,5 @@ void doctor_print_json(const struct report *report, FILE *file)
 		add_text(object, "mend", finding->verdict.mend);
 		json_object_array_add(list, object);
 	}
-	fprintf(file, "%s\n",
-		json_object_to_json_string_ext(list, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(list);
+	json_print(list, false, file);
 }

@@ -11,6 +11,7 @@
 #include "cli/donors/drain.h"
 #include "cli/donors/holders.h"
 #include "cli/donors/roll.h"
+#include "cli/json.h"
 #include "cli/subcommands.h"
 #include "client/far.h"
 #include "common/config.h"
@@ -18,7 +19,6 @@
 #include "common/log.h"
 #include "wire/auth.h"
 
-#include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,8 +64,7 @@ static void donors_print_json(const struct ask *asks, unsigned count)
 	for (unsigned i = 0; i < count; i++)
 		json_object_array_add(list, donors_json(&asks[i]));
 	json_object_object_add(root, "donors", list);
-	printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(root);
+	json_print(root, false, stdout);
 }
 
 /* Asks all donors, prints the answers, and frees @table. Returns the exit status. */

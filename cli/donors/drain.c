@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/donors/holders.h"
+#include "cli/json.h"
 #include "cli/signals.h"
 #include "common/clock.h"
 #include "common/config.h"
@@ -11,7 +12,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -104,10 +104,7 @@ static void drain_json(struct drain *drain, const struct wire_message *answer)
 	json_object_object_add(root, "empty", json_object_new_boolean(!answer->draining.slabs));
 	holders_each(&drain->visit, holders_add_json, list);
 	json_object_object_add(root, "holders", list);
-	printf("%s\n", json_object_to_json_string_ext(
-			   root, (drain->several ? JSON_C_TO_STRING_PLAIN : JSON_C_TO_STRING_PRETTY) |
-				     JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(root);
+	json_print(root, drain->several, stdout);
 }
 
 /* --- Draining -------------------------------------------------------------------------------------------- */

@@ -2,11 +2,11 @@
 #include "cli/donors/holders.h"
 
 #include "cli/commands.h"
+#include "cli/json.h"
 #include "cli/table.h"
 #include "common/size.h"
 
 #include <errno.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -155,9 +155,9 @@ static int show_json(const struct visit *visit)
 	json_object_object_add(root, "donor", json_object_new_string(visit->uri));
 	json_object_object_add(root, "holders", list);
 	if (status == 0)
-		printf("%s\n",
-		       json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(root);
+		json_print(root, false, stdout);
+	else
+		json_object_put(root);
 	return status < 0 ? COMMAND_FAILED : COMMAND_OK;
 }
 

@@ -7,13 +7,13 @@
 #include "cli/donors/holders.h"
 #include "cli/donors/roll_check.h"
 #include "cli/donors/roll_each.h"
+#include "cli/json.h"
 #include "cli/signals.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/size.h"
 
 #include <errno.h>
-#include <json-c/json.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -297,9 +297,8 @@ static void donor_json(const struct roll *roll)
 			       roll->status == NO_STATUS ? NULL : json_object_new_int(roll->status));
 	json_object_object_add(object, "result", json_object_new_string(result_names[roll->result]));
 	json_object_object_add(object, "state", json_object_new_string(left_names[roll->left]));
-	printf("%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_print(object, true, stdout);
 	fflush(stdout);
-	json_object_put(object);
 }
 
 /* Logs where the roll has stopped, and how to go on. Returns COMMAND_FAILED. */

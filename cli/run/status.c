@@ -5,6 +5,7 @@
  * them twice, with a second between, and computes the rates from the difference.
  */
 #include "cli/commands.h"
+#include "cli/json.h"
 #include "cli/run/runs.h"
 #include "cli/table.h"
 #include "common/clock.h"
@@ -12,13 +13,12 @@
 #include "common/log.h"
 
 #include <errno.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #define APART_US 1000000
 
-static void json_print(const struct runs *runs)
+static void runs_print(const struct runs *runs)
 {
 	struct json_object *root = json_object_new_object(), *list = json_object_new_array();
 	json_object_object_add(root, "runs", list);
@@ -45,8 +45,7 @@ static void json_print(const struct runs *runs)
 					       json_object_new_uint64(advice_local(&live->advice, ADVICE_LITTLE)));
 		json_object_array_add(list, one);
 	}
-	printf("%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
-	json_object_put(root);
+	json_print(root, false, stdout);
 }
 
 static void status_help(const struct config_setting *settings)
@@ -99,7 +98,7 @@ int command_status(int argc, char **argv)
 	}
 	table_close(table);
 	if (json)
-		json_print(&runs);
+		runs_print(&runs);
 	else
 		printf("no farpage run\n");
 	return COMMAND_OK;
