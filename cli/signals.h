@@ -15,7 +15,7 @@
 void signals_block(sigset_t *ret_blocked, sigset_t *ret_before);
 /* Returns true if one of the signals in @blocked is pending. */
 bool signals_came(const sigset_t *blocked);
-/* Returns this process's mask without these signals, for a program that this process starts, or for a wait. */
+/* Returns this process's signal mask without the signals of signals_block(), for posix_spawn(3) and ppoll(2). */
 sigset_t signals_open(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * watchdog: tells the service manager that the donor makes progress, so that it restarts a donor that hangs.
  *
- * Theory of operation. The service manager says in WATCHDOG_USEC after how long without a word it ends the program
- * (sd_watchdog_enabled(3)). The main loop says WATCHDOG=1 at half of that time. So does the start of a program that
+ * Theory of operation. WATCHDOG_USEC is a time limit of the service manager (sd_watchdog_enabled(3)). If the program sends
+ * no WATCHDOG=1 for this long, the service manager ends it. The main loop sends WATCHDOG=1 at half of that time. So does the start of a program that
  * replaces another one (upgrade.h), because the service manager counts from the last word of the program before.
  * Without WATCHDOG_USEC nothing is said, and no function costs anything.
  *

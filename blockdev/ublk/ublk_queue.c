@@ -57,7 +57,7 @@ struct ublk_queue {
 	char name[16];
 	int fd;
 	atomic_bool end;
-	/* Progress of the thread, which the front end's thread waits for. */
+	/* Progress of the thread, for which the main thread waits. */
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
 	enum phase phase;
@@ -219,8 +219,8 @@ static void queue_answered(struct ublk_queue *queue)
 	queue->unanswered_since = 0;
 }
 
-/* Polls while requests are in progress. Returns true if there is work, or false if the thread shall sleep. The ring
-   has nothing to submit. */
+/* Polls while requests are in progress. The caller has submitted all entries of the ring. Returns true if there is work,
+   or false if the thread shall sleep. */
 static bool queue_spin(struct ublk_queue *queue)
 {
 	bool last = false;

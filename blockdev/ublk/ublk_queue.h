@@ -40,7 +40,7 @@
  * (ublk_abort_queue() and __ublk_rq_task_work() of Linux 6.12). Otherwise the kernel would wait for the request
  * forever.
  *
- * Threads. The functions belong to the front end's thread. After ublk_queue_serve(), the queue's thread does not
+ * Threads. The daemon's main thread calls these functions. After ublk_queue_serve(), the queue's thread does not
  * allocate or take a lock, and logs only errors.
  */
 #ifndef BLOCKDEV_UBLK_QUEUE_H

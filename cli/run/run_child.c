@@ -98,7 +98,8 @@ static int take_signal(int signals, bool *ret_by_terminal)
 	return (int)info.ssi_signo;
 }
 
-/* An epoll descriptor that becomes readable when a signal is pending, or when look() of the attendant is due. */
+/* An epoll descriptor. It becomes readable when a signal is pending, or when the engine's look() must be called (struct
+   run_attendant). */
 struct wake {
 	int fd, timer;
 };

@@ -196,8 +196,9 @@ void chunk_attention_set(struct chunk_table *table, uint64_t index);
 void chunk_attention_clear(struct chunk_table *table, uint64_t index);
 /* Moves a WANTED chunk to READY with these slots, one for each replica. At least one is not EMPTY. */
 void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk_slot slots[]);
-/* Moves a WANTED chunk to NONE, because a slab was denied with @status. After any status but -ENOMEM, the chunk's
-   part of the integrity arrays is present, so the chunk does not count as untouched any more. */
+/* Moves a WANTED chunk to NONE, because a slab was denied with @status. -ENOMEM means that the chunk's part of the
+   integrity arrays could not be allocated. After any other status this part exists, and the chunk is no longer
+   untouched. */
 void chunk_deny(struct chunk_table *table, uint64_t index, int status);
 /* Moves a READY chunk whose count is 0 to NONE. Returns true if the chunk was moved. The caller then owns the slabs
    of its slots. */

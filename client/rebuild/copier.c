@@ -17,7 +17,7 @@
 /* How long a visit waits for the writes in flight in its window: usually, and if slabs will soon be lost. */
 #define PATIENCE_NS UINT64_C(2000000)
 #define PATIENCE_PRESSED_NS UINT64_C(100000000)
-/* The pause before the next window is opened, if one was closed because its writes took too long. */
+/* A visit ends if the writes already in flight in its window take too long. The next window opens after this pause. */
 #define WRITERS_PAUSE_NS UINT64_C(1000000)
 
 /* --- States ----------------------------------------------------------------------------------------------------- */

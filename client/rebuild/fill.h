@@ -1,7 +1,7 @@
 /*
- * fill: the chore that copies a chunk's pages to a new replica or to the backup, as a join (leases.h) has planned.
+ * fill: the chore that copies a chunk's pages to a new replica or to the backup. leases_joins.c plans these copies.
  *
- * Theory of operation. The control thread gives the chore a job for an action of a join (fill_give()), and later
+ * Theory of operation. The control thread gives the chore a job for an action of leases.h (fill_give()), and later
  * collects the result (fill_collect()):
  *
  *   LEASES_FILL   Copies the pages of the chunk's FULL slots into a JOINING slot. First the chore waits for every

@@ -52,8 +52,8 @@ donor_start() {
 	wait_for 20 grep -q listening "/run/donor$1" || guest_fail "no donor on rail $1"
 }
 
-# Prints how often the donor on rail 0 has been woken, and the microseconds of processor time that it has used. The
-# scheduler counts the kernel's work for soft-RoCE as time of the thread that it interrupts.
+# Prints how often the donor on rail 0 has been woken, and the microseconds of processor time that it has used. With
+# soft-RoCE this time is too high: it includes the kernel's soft-RoCE work that interrupts the donor's threads.
 donor_work() {
 	local task name count used wakes=0 total=0
 	for task in "/proc/${DONOR_PIDS[0]}"/task/*; do

@@ -464,7 +464,8 @@ static void errors_of_the_store_become_eio(void)
 
 #define KILLED 20u
 
-/* Starts a process that reads the file as fast as it can, and kills it after it has begun. */
+/* Starts a process that reads the file in a loop. Kills this process after some reads. Returns true if the signal ended
+   it. */
 static bool reader_is_killed(const struct fuse_device *device, void *data)
 {
 	int pipes[2], status = 0;

@@ -369,7 +369,8 @@ static void slow_answers_end_no_connection(void)
 	pair_close(&pair);
 }
 
-/* A peer sends more requests than the depth of its greeting. The donor's memory for requests is bounded. */
+/* A peer's greeting allows a number of unanswered requests, but the peer sends more. The connection then ends, because
+   the donor's memory for requests is bounded. */
 static void requests_beyond_the_depth_end_the_connection(void)
 {
 	struct pair pair;
