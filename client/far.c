@@ -24,7 +24,7 @@
 
 #define FAR_ALONE_IO_MS 10000u
 #define FAR_TIMEOUT_MS 5000u
-/* With one copy, a lost donor loses its pages, so the wait is long. NVMe over fabrics waits as long by default
+/* With one copy, a lost donor's pages are lost, so the wait is long. NVMe over fabrics waits as long by default
    (ctrl_loss_tmo). */
 #define FAR_ALONE_TIMEOUT_MS 600000u
 _Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "what a session says of its way");
@@ -284,10 +284,10 @@ int far_check(const struct far_config *config)
 }
 
 /*
- * Returns how long an operation may take before its connection is made anew. With replicas, another replica is
- * asked next, so the fabric's default is right. With one copy, only the same donor can be asked again, and
- * heartbeats show if it is silent. So this time is longer: a slow connection does less harm than a new one, which a
- * machine without free memory may be unable to make.
+ * Returns how long an operation may take before its connection is made anew. With replicas, another replica is asked
+ * next, so the fabric's default is right. With one copy, only the same donor can be asked again, and heartbeats show
+ * if it is silent. So this time is longer: a slow connection does less harm than a new connection. A machine without
+ * free memory may be unable to make a new connection.
  */
 static unsigned io_ms_of(const struct far_config *config, unsigned usual_ms)
 {
@@ -447,7 +447,7 @@ int far_open(const struct far_config *config, struct store **ret_store)
 	error = fabric_domain_open(&far->domain);
 	if (error < 0)
 		goto free_far;
-	/* The rebuild thread has something to do with more than one donor, a scrub or a backup. */
+	/* The rebuild thread is needed only with several donors, a scrub or a backup. */
 	if (far->donor_count > 1 || far->list || config->scrub_rate || config->backup)
 		error = rebuild_open(far, &far->rebuild);
 	if (error < 0)

@@ -42,8 +42,8 @@ struct far_config {
 	unsigned donor_count;      /* 1 .. FAR_DONORS_MAX */
 	/*
 	 * The absolute path of the donors file (common/donors_file.h), or NULL if the donors never change. When the
-	 * store is opened, the file replaces `donors`, which are used only if the file cannot be read. Afterwards
-	 * the store follows the file: it adds and removes donors while it is open (client/donor/donors_list.h).
+	 * store is opened, the file replaces `donors`, which are used only if the file cannot be read. Afterwards the
+	 * open store follows the file: it adds and removes donors (client/donor/donors_list.h).
 	 */
 	const char *donors_file;
 	const uint8_t *key; /* AUTH_KEY_SIZE bytes (wire/auth.h), or NULL */
@@ -72,8 +72,8 @@ struct far_config {
 	/* If true, pages are encrypted before they are sent (seal.h), with a key that only this store has. */
 	bool encrypt;
 	/* How long donors keep the slabs after this process has ended (the grace time). The least is 2 s. 0 means 2
-	   s, or 60 s with a state file. A process that falls silent without ending is perhaps only paused, so
-	   donors then keep the slabs longer: at least 601 s, and at least timeout_ms plus 1 s. */
+	   s, or 60 s with a state file. A process that falls silent without ending may only be paused. In this case
+	   donors keep the slabs longer: at least 601 s, and at least timeout_ms plus 1 s. */
 	unsigned grace_ms;
 	unsigned timeout_ms; /* a donor out of reach for this long is lost; 0 for the default of far_timeout_ms() */
 	/*
@@ -82,22 +82,22 @@ struct far_config {
 	 * store after this process has ended. Only one process at a time may use the file (-EBUSY).
 	 *
 	 * If the file is empty, a new store begins. Otherwise the file holds the store of a process that has ended,
-	 * and far_open() adopts that store. It claims the store's slabs from the donors, and waits for donors that
-	 * do not answer as for donors that are away. far_open() fails with -EINVAL if this configuration differs in
-	 * size, donors, replicas, backup or encryption. With a donors file, a difference in donors is no error: the
-	 * store first uses the donors named in the state file, and then follows the donors file.
+	 * and far_open() adopts that store. It claims the store's slabs from the donors. A donor that does not answer
+	 * counts as away. far_open() fails with -EINVAL if this configuration differs in size, donors, replicas,
+	 * backup or encryption. With a donors file, donors may differ: the store first uses the donors named in the
+	 * state file, and then follows the donors file.
 	 *
 	 * The caller must repeat the writes that were in flight when the earlier process ended. Until a write is
-	 * repeated, its pages have their old or new contents, or reads of them fail with -EBADMSG.
+	 * repeated, each read of its pages returns the old or the new contents, or fails with -EBADMSG.
 	 *
 	 * Donors keep the slabs for grace_ms after the process has ended. store_close() empties the file.
 	 */
 	const char *state_file;
 	/*
-	 * The path of a file or block device on a local disk, or NULL. After a write of a page is complete, the
-	 * page is copied there (backup.h), and is read there if no donor has it any more. A backup file is created
-	 * with the store and removed with it. If another file has that name, opening fails. To adopt a store, give
-	 * the backup that it had.
+	 * The path of a file or block device on a local disk, or NULL. After the write of a page is complete, the
+	 * page is copied to this backup (backup.h). The page is read from the backup if no donor has it any more. A
+	 * backup file is created with the store and removed with it. If another file has that name, opening fails. To
+	 * adopt a store, give the backup that it had.
 	 */
 	const char *backup;
 	/* Memory for pages on their way to the backup: 2, 4 or 8 MiB, whichever is the largest within this limit. 0
@@ -107,14 +107,15 @@ struct far_config {
 	 * Deadlines of the network:
 	 *
 	 *   connect_ms  If a donor does not answer within this time, opening fails and names the donor.
-	 *   io_ms If an operation takes longer than this, its connection is ended and made anew. At most timeout_ms.
-	 *   0 means: with replicas the fabric's own limit; with one copy half of timeout_ms, but at most 10 s.
+	 *   io_ms       If an operation takes longer than this, the queue ends the connection and makes a new one. At
+	 *               most timeout_ms. 0 means: with replicas the fabric's own limit; with one copy half of
+	 *               timeout_ms, but at most 10 s.
 	 */
 	struct fabric_config fabric;
 };
 
 /* Returns how many ms a store of this configuration waits for a donor that is out of reach. The default is five
-   seconds with replicas or a backup, and ten minutes otherwise, because a lost donor then loses its pages. */
+   seconds with replicas or a backup. Otherwise the default is ten minutes, because a lost donor's pages are lost. */
 unsigned far_timeout_ms(const struct far_config *config);
 /* Checks the configuration like far_open(), but contacts no donor. Returns 0, -EINVAL or -ELIBACC, with the same
    log lines. */
@@ -137,10 +138,10 @@ int far_check(const struct far_config *config);
  *   others                                    see backup_disk.h
  *
  * An adopted store is open as soon as one donor has answered and still has its slabs. The store waits for the other
- * donors until timeout_ms is over. If no donor has the slabs, or one rejects the key or the protocol version,
- * opening fails with that donor's error. The state file then stays unchanged, so that the caller can try again.
- * With a backup, an adopted store also opens if all donors are lost and none holds slabs of it, because its pages
- * are on the backup.
+ * donors until timeout_ms is over. Opening fails if no donor has the slabs, or if a donor with slabs rejects the key
+ * or the protocol version. The error is that of such a donor. The state file then stays unchanged, so that the caller
+ * can try again. An adopted store with a backup also opens if all donors are lost and none of them holds its slabs,
+ * because its pages are on the backup.
  */
 int far_open(const struct far_config *config, struct store **ret_store);
 

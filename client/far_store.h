@@ -3,16 +3,16 @@
  * inside client/.
  *
  * Theory of operation. The queues' threads, the control thread and the rebuild thread all work on one `struct far`.
- * Queues use only its atomic fields, and fields that do not change after far_open() has returned. When a chunk
- * needs a slab or becomes empty, or a connection ends, the queue tells the control thread by a mark in the mailbox
- * (mailbox.h).
+ * Queues use only its atomic fields, and fields that do not change after far_open() has returned. A queue tells the
+ * control thread when a chunk needs a slab or becomes empty, or when a connection has ended. It leaves a mark
+ * (chunks.h, mailbox.h).
  *
  * The control thread alone decides if a donor can be reached (donors.h). It publishes its decision in two fields of
  * the donor:
  *
  *   round   Odd while the donor is up. Each return of the donor gives it a new odd value. A queue's connection
  *           belongs to the round in which it was made, and is not used in a later round.
- *   status  0 until the donor is lost, then -errno. While it is 0, requests wait for a donor that is away.
+ *   status  0 until the donor is lost, then -errno. While the status is 0, requests wait for the donor if it is away.
  *
  * A lost donor may be used again in a later round. Its old slots have been detached by then, so no slot names a
  * slab that the donor lent before.
@@ -113,7 +113,7 @@ struct far {
 	_Atomic uint64_t backup_complained; /* when a wrong page on the backup was last logged */
 	_Atomic uint64_t crowded_told;      /* when `crowded` was last logged */
 	_Atomic uint64_t leaving_told;      /* when the departure of chunks to the backup was last logged */
-	_Atomic bool crowded;               /* no donor had a slab free when one was last asked for; far_backup.h */
+	_Atomic bool crowded;               /* no donor had a free slab for the last request; far_backup.h */
 
 	/* The control thread (control.c), and the fields that it owns. */
 	pthread_t thread;
@@ -162,7 +162,8 @@ static inline void far_drop(struct far *far, uint64_t chunk, uint32_t epoch, uin
 		mailbox_wake_control(&far->mailbox);
 }
 
-/* Makes these pages read as zeroes, and subtracts them from the counts of their chunks. Any thread. */
+/* Makes these pages read as zeroes. Subtracts the pages that were live from the counts of their chunks. Any
+   thread. */
 void far_forget(struct far *far, uint64_t page, uint64_t count);
 
 #endif

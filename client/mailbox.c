@@ -68,7 +68,7 @@ void mailbox_rebuild_is_awake(struct mailbox *mailbox)
 
 void mailbox_put_break(struct mailbox *mailbox, unsigned donor, uint32_t round, int status)
 {
-	/* The round is in the high bits, so the greatest mark is that of the newest round. */
+	/* The round is in the high bits, so the newest round has the greatest mark. */
 	uint64_t mark = (uint64_t)round << 32 | (uint16_t)-status;
 	uint64_t before = atomic_load(&mailbox->donors[donor].broke);
 
@@ -108,7 +108,7 @@ void mailbox_forget_waits(struct mailbox *mailbox, unsigned donor)
 	atomic_store(&mailbox->donors[donor].waits, 0);
 }
 
-/* --- Repairs ------------------------------------------------------------------------------------------------------- */
+/* --- Repairs ---------------------------------------------------------------------------------------------------- */
 
 void mailbox_put_repair(struct mailbox *mailbox, uint64_t page, uint32_t count, uint64_t donors)
 {

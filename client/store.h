@@ -2,12 +2,14 @@
  * store: far memory as an array of pages.
  *
  * Theory of operation. A store has `pages` pages of STORE_PAGE bytes, which all read as zeroes at first. A thread
- * first opens a queue (store_queue_open()). Then it submits reads and writes of runs of pages (store_submit()), and
- * polls for their completions (store_poll()). A thread that has nothing else to do arms the queue (store_arm()) and
- * sleeps on the queue's descriptor. store_discard() frees pages that the caller no longer needs.
+ * first opens a queue (store_queue_open()). Then the thread submits reads and writes of runs of pages
+ * (store_submit()), and polls for their completions (store_poll()). A thread that has nothing else to do arms the
+ * queue (store_arm()) and sleeps on the queue's descriptor. store_discard() frees pages that the caller no longer
+ * needs.
  *
- * pager/ and blockdev/ read and write pages only through this header, so they work on any store. There is one on donors
- * (far_open(), client/far.h) and one in local memory (store_open_memory()). Tests have others, which inject faults.
+ * pager/ and blockdev/ read and write pages only through this header, so they work on any store. far_open()
+ * (client/far.h) opens a store on donors. store_open_memory() opens a store in local memory. Tests have stores of
+ * their own, which inject faults.
  *
  * Invariants, which hold whatever fails:
  *   1. A read returns the bytes of the last completed write of that page, or an error. It never returns older bytes,
@@ -118,9 +120,9 @@ int store_register(struct store *store, void *base, size_t length, struct store_
 /* Ends the registration. NULL is allowed. */
 void store_deregister(struct store *store, struct store_buffer *buffer);
 
-/* Opens a queue. Only the calling thread may use the queue, and that thread must outlive it, because the kernel
-   completes the queue's I/O in the context of the thread that opened it. May block on the network, up to the
-   connect deadline. */
+/* Opens a queue. Only the calling thread may use the queue. This thread must outlive the queue, because the kernel
+   completes the queue's I/O in the context of the thread that opened it. May block on the network, up to the connect
+   deadline. */
 int store_queue_open(struct store *store, struct store_queue **ret_queue);
 /* Closes the queue. No request may be in flight. NULL is allowed. */
 void store_queue_close(struct store_queue *queue);
@@ -131,16 +133,17 @@ void store_queue_close(struct store_queue *queue);
 int store_submit(struct store_queue *queue, const struct store_io *ios, unsigned count);
 /* Stores up to @max completions, without waiting. Returns how many. */
 int store_poll(struct store_queue *queue, struct store_done *dones, unsigned max);
-/* Returns a descriptor to sleep on. After store_arm() has returned 0, it becomes readable when store_poll() may
-   have a completion. */
+/* Returns a descriptor to sleep on. After store_arm() has returned 0, the descriptor becomes readable when
+   store_poll() may have a completion. */
 int store_queue_fd(const struct store_queue *queue);
 /* Prepares the queue for sleeping on its descriptor. Returns 0, or 1 if store_poll() must be called now. */
 int store_arm(struct store_queue *queue);
 /*
  * Returns false if the queue waits for an answer although all requests are complete. An example is a read that was
  * sent to two replicas: the faster answer completes the request, and the slower answer is still missing. Until the
- * queue polls that answer, its donor cannot get back a recalled slab. A thread with no request in flight may
- * therefore sleep without arming the queue only if this returns true. Only the queue's thread may call it.
+ * queue polls the slower answer, the donor of this answer cannot get back a recalled slab. A thread with no request
+ * in flight may therefore sleep without arming the queue only if this returns true. Only the queue's thread may call
+ * it.
  */
 bool store_quiet(const struct store_queue *queue);
 
@@ -150,8 +153,8 @@ void store_discard(struct store *store, uint64_t page, uint64_t count);
 /*
  * Returns true if writing the STORE_PAGE bytes at @data to @page would change nothing:
  *
- * - The last completed write of the page had the same bytes. Only checksums of at least 64 bits are compared, so
- *   this is wrong in one of 2^64 cases.
+ * - The last completed write of the page had the same bytes. Only checksums of at least 64 bits are compared, so the
+ *   result is wrong in one of 2^64 cases.
  * - Or the page reads as zeroes, and @data is all zero.
  *
  * Returns false for a lost page. Does not use the network. Any thread, while no I/O on that page is in flight.

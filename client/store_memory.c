@@ -3,11 +3,11 @@
  *
  * Theory of operation. One private mapping holds the pages. A bit for each page shows if it was written.
  * memory_submit() carries out a request at once, and puts its completion into a ring, where memory_poll() finds it.
- * Completions are made only by the queue's own thread, so a sleeping queue can be woken only by a memory_submit()
- * after memory_arm(). Only such a call writes to the queue's descriptor, an eventfd.
+ * Only the queue's own thread makes completions. So only a memory_submit() after memory_arm() needs to write to the
+ * queue's descriptor, an eventfd.
  *
- * Threads. One thread uses each queue. The bits are atomic, because several queues may write pages of one word. Two
- * accesses to one page at the same time are forbidden by the store's contract.
+ * Threads. Each queue is used by one thread. The bits are atomic, because several queues may write pages of one word.
+ * The store's contract forbids two accesses to one page at the same time.
  */
 #include "client/store.h"
 

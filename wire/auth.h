@@ -16,13 +16,13 @@
 /* Creates a key file with a new random key: mode 0600, 64 hex digits and a newline. Returns 0, -EEXIST if the file
    exists, or another -errno. */
 int auth_key_create(const char *path);
-/* Reads a key file. Returns 0, -EPERM if group or others have any permission on the file, -EINVAL if the content is
-   not a key, or -errno of opening or reading the file. */
+/* Reads a key file. Returns 0, or the error of opening or reading the file. Returns -EPERM if group or others have
+   any permission on the file, and -EINVAL if the content is not a key. */
 int auth_key_load(const char *path, uint8_t ret_key[AUTH_KEY_SIZE]);
 /* Does the same as auth_key_load(). On error, logs a line that says what to do. */
 int auth_key_load_or_tell(const char *path, uint8_t ret_key[AUTH_KEY_SIZE]);
 
-/* The inputs of a session's proofs that both sides know. */
+/* The inputs of a session's proofs, except the key. Both sides know these inputs. */
 struct auth_session {
 	uint8_t client_id[WIRE_ID_SIZE], client_nonce[WIRE_NONCE_SIZE], donor_nonce[WIRE_NONCE_SIZE];
 };

@@ -4,7 +4,7 @@
  * Theory of operation. After the handshake, both ends have the session key and call channel_begin(). From then on,
  * the MAC of each message covers the sender's role, the number of messages that it has sent before, and the message.
  * So the receiver accepts only the sender's next message. It rejects a message that was forged, changed, cut,
- * repeated, reordered, or sent after a missing one. The transport itself neither loses nor reorders messages, and
+ * repeated, reordered, or sent after a missing message. The transport itself neither loses nor reorders messages, and
  * every session has its own key. So a rejected message is an attack or a bug, and the owner ends the connection.
  *
  * Threads: the owner of the connection.

@@ -11,7 +11,7 @@
  *
  * By the two MACs, each side proves that it knows the pre-shared key. From the key and both nonces, both sides derive
  * the session key (wire/auth.h). From PROOF and WELCOME on, a MAC under the session key follows every message
- * (wire/channel.h). Only a REFUSED for a wrong key has none, because the sides then have no common key.
+ * (wire/channel.h). Only a REFUSED for a wrong key has no MAC, because the sides then have no common key.
  *
  * Next, the client opens *data connections*, over which it reads and writes pages:
  *
@@ -19,7 +19,7 @@
  *     donor   accepts the connection into the session's protection domain, or rejects it
  *
  * The donor accepts each counter only once, so a recorded hello cannot be used again. Each session has a protection
- * domain of its own, so an rkey of one client is useless to another.
+ * domain of its own, so the rkey of one client is useless to other clients.
  *
  * Leases. On the session, a client requests slabs (LEASE) and gives them back (RELEASE). An answer repeats the number
  * of its request. A side that has sent nothing for a heartbeat sends PING. Any message proves that its sender is
@@ -29,7 +29,7 @@
  *
  * - WELCOME says how many slabs the donor has leased to this id. It also has the donor's incarnation, which shows
  *   whether the donor's program was restarted.
- * - The client sends a CLAIM for each slab that it knows. The answer is like that of a LEASE, because the slab has
+ * - The client sends a CLAIM for each slab that it knows. The answer is the same as for a LEASE, because the slab has
  *   another rkey if the new session runs over another RDMA device. If the donor has revoked the slab in the meantime,
  *   it answers DENIED with WIRE_REASON_TAKEN, and only this slab is lost.
  * - After its last CLAIM, the client sends CLAIMED. The donor then frees the slabs of this client that were not
@@ -38,19 +38,21 @@
  * Recalls. A donor that needs memory sends REVOKE{slab, deadline}. The client copies the slab's pages elsewhere, and
  * sends RELEASE. At the deadline, the client stops using the slab. A little later, the donor sends REVOKED,
  * invalidates the slab's rkey, and frees its memory. If the donor no longer needs the memory, it cancels the recall
- * by KEEP. With WARM, a client reports how often its slabs are used, so that donors recall the least used ones first.
+ * by KEEP. With WARM, a client reports how often its slabs are used, so that donors recall the least used slabs
+ * first.
  *
  * Draining. An operator's program (`farpage donors`) sends DRAIN to make a donor recall all slabs, and HOLDER to list
- * the clients that lease slabs. If the donor has an admin key, only a client with this key may do so. If the donor
- * has keys but no admin key, every client may do so, but none may drain by force.
+ * the clients that lease slabs. If the donor has an admin key, only a client with this key may drain the donor or
+ * list its clients. If the donor has keys but no admin key, every client may do both, but no client may drain by
+ * force.
  *
  * Names of clients. In PROOF, a client says which process of which user it is (struct wire_about). The donor passes
- * this on in HOLDER_REPLY, and writes it to its log, so that operators know whom to ask. A client may lie here.
- * Therefore nothing is decided by these texts. They are printable, so they cannot forge a line of a log, or control
- * a terminal. The client has proved only its key, and HOLDER_REPLY has the name of this key, too.
+ * these texts on in HOLDER_REPLY, and writes them to its log, so that operators know whom to ask. A client may lie
+ * here, so donors base no decision on these texts. The texts are printable, so they cannot forge a line of a log, or
+ * control a terminal. The client has proved only its key, and HOLDER_REPLY has the name of this key, too.
  *
  * Ending. If a client's process ends, its kernel closes the connections. The donor frees the leases after a short
- * time (closed_ms in PROOF). A client that closes its connections because the donor does not answer sends SUSPEND
+ * time (closed_ms in PROOF). If a client closes its connections because the donor does not answer, it sends SUSPEND
  * first. The donor then waits longer for the client's return (grace_ms in PROOF).
  *
  * Upgrading. A donor whose program is about to be replaced sends SUSPEND to its clients. They close their connections
@@ -180,8 +182,8 @@ enum wire_drain {
 bool wire_failure_domain_is_valid(const char *name);
 
 /* The memory that a donor lends, in bytes. GRANTED, DENIED, RELEASED, REVOKE and REVOKED have these figures, too, so
-   that clients know on which donor to place the next slab. `donated` is the most that the donor lends at present. It
-   follows the memory that the donor's machine can spare. */
+   that clients know on which donor to place the next slab. `donated` is the most that the donor lends at present.
+   This limit follows the memory that the donor's machine can spare. */
 struct wire_capacity {
 	uint64_t donated, leased;
 	uint64_t slab_bytes;
@@ -298,11 +300,11 @@ size_t wire_encode_reject(const struct wire_reject *reject, uint8_t bytes[WIRE_R
 size_t wire_encode(const struct wire_message *message, uint8_t bytes[WIRE_MESSAGE_MAX]);
 
 /*
- * Decode bytes from a peer, which may be anything. Return 0, or -EPROTO for a wrong magic, size or type, a reserved
- * byte that is not 0, or a field out of range.
+ * Decode bytes from a peer, which may have sent anything. Return 0, or -EPROTO for a wrong magic, size or type, a
+ * reserved byte that is not 0, or a field out of range.
  *
- * wire_decode_hello() returns -EPROTONOSUPPORT for another version. It then writes only ret_hello->version. It does
- * not check the bytes behind the version, because they may have another layout.
+ * wire_decode_hello() returns -EPROTONOSUPPORT for another version. In this case it writes only ret_hello->version.
+ * It does not check the bytes behind the version, because another version may have another layout.
  */
 int wire_decode_hello(const void *bytes, size_t size, struct wire_hello *ret_hello);
 int wire_decode_reject(const void *bytes, size_t size, struct wire_reject *ret_reject);

@@ -48,8 +48,8 @@ static void backup_wake(struct backup *backup)
 void backup_put(struct backup *backup, uint64_t page, uint32_t count, const void *data)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		/* Clears the page's missed bit before the page enters the ring, because the backup's thread may set
-		   it again as soon as the page is there. */
+		/* Clears the page's missed bit before the page enters the ring. From then on, the backup's thread may
+		   set the bit again. */
 		backup_ring_unmiss_all(&backup->ring, page + i, 1);
 		if (backup_ring_put(&backup->ring, page + i, (const uint8_t *)data + (size_t)i * STORE_PAGE))
 			continue;
@@ -253,7 +253,8 @@ static void writes_put(struct backup *backup)
 	}
 }
 
-/* The disk has refused these pages of the current batch. Sets the status of all writes that may have sent them. */
+/* The disk has refused these pages of the current batch. Sets the status of all writes that may have put them into
+   the ring. */
 static void writes_fail(const struct backup *backup, uint64_t first, uint32_t count)
 {
 	uint64_t end = backup_ring_taken_count(&backup->ring) + backup->batch;
@@ -309,7 +310,7 @@ static unsigned batch_order(struct backup *backup)
 
 		if (!place)
 			break;
-		/* Skips a copy that was read from donors if the page was written since. The ring may lack the newer
+		/* Skips a copy that was read from donors if the page was written later. The ring may lack the newer
 		   copy, so the page counts as missed again. */
 		if (place->again &&
 		    !page_is_right(backup, place->page, backup_ring_bytes(&backup->ring, backup->batch))) {
@@ -349,7 +350,7 @@ static void batch_begin(struct backup *backup, uint64_t now)
 {
 	unsigned count = batch_order(backup);
 
-	/* After a full batch, does not pause, because the ring may have more. */
+	/* After a full batch, does not pause, because the ring may have more pages. */
 	backup->due = backup->batch == BACKUP_BATCH ? now : now + BATCH_PAUSE_NS;
 	backup->extents = backup->begun = backup->done = 0;
 	for (unsigned i = 0, run; i < count; i += run) {
@@ -429,7 +430,8 @@ uint64_t backup_step(struct backup *backup, uint64_t now)
 		return now + BATCH_PAUSE_NS;
 	if (backup_is_over(backup))
 		return now;
-	/* During a batch, waits for the disk. After it, pauses until `due`, or sleeps until it is woken. */
+	/* During a batch, waits for the disk. After a batch, pauses until `due`, or sleeps until an event wakes the
+	   thread. */
 	return backup->batch || now >= backup->due ? UINT64_MAX : backup->due;
 }
 
@@ -443,9 +445,9 @@ static void backup_wait(struct backup *backup, uint64_t ns)
 	struct timespec timeout = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
 	eventfd_t value;
 
-	/* During a batch, or in the pause after it, a page that is put into the ring need not wake the thread,
-	   because the thread looks again anyway. Before a sleep without limit, `asleep` is set before the last look
-	   at the ring, so that no page is overlooked. */
+	/* During a batch, and in the pause after it, the thread looks at the ring again anyway, so new pages need not
+	   wake it. For a sleep without limit, `asleep` is set first, and then the ring is looked at once more, so
+	   that no page is overlooked. */
 	atomic_store(&backup->asleep, ns == UINT64_MAX && !backup->batch);
 	if (!backup->asleep || !backup_ring_at(&backup->ring, 0))
 		ppoll(fds, 2, ns == UINT64_MAX ? NULL : &timeout, NULL);

@@ -1,28 +1,29 @@
 /*
- * backup: a copy of all pages on a local disk. Pages are copied there after their writes complete, and are read
- * from there only if no donor has them.
+ * backup: a copy of all pages on a local disk. Pages are copied to the disk after their writes complete, and are read
+ * from the disk only if no donor has them.
  *
  * Theory of operation. When donors have completed a write, the queue copies its pages into a ring (backup_put(),
  * backup_ring.h). The backup's own thread writes them from the ring to the disk (backup_disk.h) in batches. A batch
- * contains the newest copy of each page, and neighbouring pages become one operation. The next batch begins only
- * when the disk has finished this one. So no page is in flight twice, and an older copy never overwrites a newer one.
+ * contains the newest copy of each page, and neighbouring pages become one operation. The next batch begins only when
+ * the disk has finished the current batch. So no page is in flight twice, and an older copy never overwrites a newer
+ * copy.
  *
- * If a page finds the ring full, or the disk refuses it, the page is "missed". The rebuild thread later reads
- * missed pages from donors and puts them into the ring (rebuild_backup.h). So a disk that is too slow costs neither
- * memory nor time, but more pages are missed. A warning about this is logged at most every ten seconds.
+ * If a page finds the ring full, or the disk refuses it, the page is "missed". The rebuild thread later reads missed
+ * pages from donors and puts them into the ring (rebuild_backup.h). So a slow disk takes no more memory and delays no
+ * write to donors: more pages are missed instead. The backup's thread warns of this at most every ten seconds.
  *
- * There is no list of the pages on the disk. The checksum and generation of a page (integrity.h) show if the bytes
- * on the disk are those of its last write.
+ * There is no list of the pages on the disk. The checksum and generation of a page (integrity.h) show if the disk has
+ * the bytes of the page's last write.
  *
  * KEPT pages. When the last replica of a page is lost, the page is KEPT (integrity.h): only the disk or the ring
  * has it. Queues hand reads of KEPT pages, and reads that no donor has answered correctly, to the backup's thread
  * (backup_ask(), far_backup.h). The thread copies pages that are in the ring, reads the others from the disk, and
  * wakes the queue. The rebuild thread copies KEPT pages back to donors.
  *
- * Writes to the backup alone. If no donor has a free slab for a write, or its chunk is leaving for the backup
- * (chunks.h), the queue hands the write to the backup's thread. The thread puts the pages into the ring, after
- * older copies of them, as soon as there is room. When all of the pages have left the ring, the thread answers:
- * each page is on the disk, or the disk has refused it.
+ * Writes to the backup alone. Some writes find no donor with a free slab, or their chunk is leaving for the backup
+ * (chunks.h). The queue hands these writes to the backup's thread. As soon as the ring has room, the thread puts the
+ * pages into the ring, behind older copies of the same pages. The thread answers when all these pages have left the
+ * ring. By then each page is on the disk, or the disk has refused it.
  *
  * After a crash, the ring is gone. The process that adopts the store counts all live pages as missed, and copies
  * them again. A KEPT page whose copy was in the ring is lost, because the bytes on the disk do not match its
@@ -46,7 +47,7 @@
 /* The most pages in a batch. */
 #define BACKUP_BATCH 1024u
 
-/* A queue's request. The queue owns the memory, and the backup uses it until it calls @answer. */
+/* A queue's request. The queue owns the memory, and the backup uses the memory until it calls @answer. */
 struct backup_io {
 	struct backup_io *next;
 	void (*answer)(struct backup_io *io); /* called by the backup's thread when `status` is set */
@@ -107,8 +108,8 @@ struct backup {
 /* Opens the backup of a store whose size is known. Returns 0, -ENOMEM, or an error of backup_disk_open(). Errors
    are logged. */
 int backup_open(struct far *far, struct backup **ret_backup);
-/* Frees the backup, which nobody may use any more. If @keep is true, its file stays for another process. NULL is
-   allowed. */
+/* Frees the backup, which no thread may use any more. If @keep is true, the backup's file stays for another process.
+   NULL is allowed. */
 void backup_close(struct backup *backup, bool keep);
 /* backup_start() starts the backup's thread, and returns 0 or -errno. backup_stop() ends it. If another process is
    to adopt the store, backup_stop() first waits until the ring is empty. NULL is allowed. */

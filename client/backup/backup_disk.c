@@ -75,8 +75,8 @@ static int cannot(const struct backup_disk *disk, const char *what)
 }
 
 /* Called if the disk is in use. After a process was killed, its file stays open and locked until the kernel has
-   completed its writes. So if @adopt is true, waits HELD_LOOK_NS and returns true. *@since is when the wait began,
-   or 0. Returns false if @adopt is false, or after HELD_NS. */
+   completed the process's writes. So if @adopt is true, waits HELD_LOOK_NS and returns true. *@since is when the wait
+   began, or 0 at first. Returns false if @adopt is false, or after HELD_NS. */
 static bool held_for_now(const struct backup_disk *disk, bool adopt, uint64_t *since)
 {
 	const struct timespec look = {.tv_nsec = HELD_LOOK_NS};
@@ -154,9 +154,9 @@ static void mark_make(char mark[DISK_MARK_SIZE])
 	close(fd);
 }
 
-/* Returns 0 if the file may be used, or logs one line and returns -EEXIST. It may be used if it is empty, or if it
-   is a backup that a killed process has left. After a reboot such a backup is worthless, because its store's memory
-   is gone. In the same boot its store may still be adopted, so @adopt must be true. */
+/* Returns 0 if the file may be used, or logs one line and returns -EEXIST. The file may be used if it is empty, or if
+   it is a backup that a killed process has left. After a reboot such a backup is worthless, because its store's
+   memory is gone. In the same boot its store may still be adopted, so @adopt must be true. */
 static int file_check(const struct backup_disk *disk, const struct stat *status, bool adopt)
 {
 	char mark[DISK_MARK_SIZE] = {0}, ours[DISK_MARK_SIZE];

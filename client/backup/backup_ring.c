@@ -146,7 +146,7 @@ uint64_t backup_ring_next_missed(const struct backup_ring *ring, uint64_t page)
 
 uint64_t backup_ring_count(const struct backup_ring *ring)
 {
-	/* Loads the head before the tail. In the other order, the head might be ahead of the old tail. */
+	/* Loads the head before the tail. If it loaded the tail first, the head might be ahead of the old tail. */
 	uint64_t head = atomic_load(&ring->head);
 
 	return atomic_load(&ring->tail) - head;

@@ -2,15 +2,15 @@
  * backup_ring: copies of pages on their way to the local disk, in memory of fixed size. The ring also remembers the
  * pages for which it had no room.
  *
- * Theory of operation. Any thread may put copies into the ring (backup_ring_put()). One thread, the backup's, takes
- * them out. Each place of the ring has a sequence number (Vyukov's bounded queue), so putting takes one
+ * Theory of operation. Any thread may put copies into the ring (backup_ring_put()). Only the backup's thread takes
+ * copies out. Each place of the ring has a sequence number (Vyukov's bounded queue), so putting takes one
  * compare-and-swap and the copying of a page. A page has one writer at a time (client/store.h), so its copies enter
  * in the order of its writes.
  *
- * If the ring is full, the caller marks the page as missed (backup_ring_miss()), which sets a bit. The rebuild
- * thread later reads the page from donors and calls backup_ring_put_again() (rebuild_backup.c). This copy may be
- * older than the page's last write, because the page may have been written meanwhile. So the copy is marked with
- * `again`, and its checksum is checked when it is taken out. If the checksum is wrong, the page is missed again.
+ * If the ring is full, the caller marks the page as missed (backup_ring_miss()), which sets a bit. The rebuild thread
+ * later reads the page from donors and calls backup_ring_put_again() (rebuild_backup.c). This copy may be older than
+ * the page's last write, so it is marked with `again`. When the backup's thread takes such a copy out, it checks the
+ * copy's checksum. If the checksum is wrong, the page is missed again.
  *
  * Threads. Any thread may put, miss and unmiss, and may read the counts and the bits. The functions from
  * backup_ring_at() on are for the backup's thread. Nothing is allocated after backup_ring_open().
@@ -61,16 +61,16 @@ bool backup_ring_is_missed(const struct backup_ring *ring, uint64_t page);
 /* Returns the first missed page from @page on, or the number of pages if there is none. */
 uint64_t backup_ring_next_missed(const struct backup_ring *ring, uint64_t page);
 uint64_t backup_ring_count(const struct backup_ring *ring);
-/* Returns how many copies were ever put in. A thread that puts in copies and then reads N from this function knows
-   that its copies have left the ring when backup_ring_taken_count() reaches N. */
+/* Returns how many copies were ever put in. If a thread puts in copies and then gets N from this function, its copies
+   have left the ring when backup_ring_taken_count() reaches N. */
 uint64_t backup_ring_put_count(const struct backup_ring *ring);
 
-/* backup_ring_at() returns the place of the copy that has @index older copies before it, or NULL if that copy is
-   not complete yet. backup_ring_bytes() returns its page. */
+/* Copy 0 is the oldest copy in the ring. backup_ring_at() returns the place of copy @index, or NULL if the copy is
+   not complete yet. backup_ring_bytes() returns the bytes of the copy. */
 struct backup_ring_place *backup_ring_at(struct backup_ring *ring, uint64_t index);
 uint8_t *backup_ring_bytes(const struct backup_ring *ring, uint64_t index);
-/* Returns the newest copy of the page among the *@below oldest copies, or NULL if there is none. Stores the index
-   of that copy in *@below, so that the next call looks only at older copies. */
+/* Looks for the page in the *@below oldest copies of the ring. Returns the newest copy of the page there, or NULL if
+   there is none. Stores the index of this copy in *@below, so that the next call looks only at older copies. */
 const uint8_t *backup_ring_find(struct backup_ring *ring, uint64_t page, uint64_t *below);
 void backup_ring_take(struct backup_ring *ring, uint64_t count);
 uint64_t backup_ring_taken_count(const struct backup_ring *ring);

@@ -6,8 +6,8 @@
  * time. The donor confirms a slab with its address and rkey, which claims_confirmed() stores in the table. Or it
  * denies the slab, because it has taken the slab meanwhile. claims_over() is true when every claim is answered.
  *
- * While the donor is away, no new slot is on it. While its slabs are being claimed, no slot is detached from it
- * either (leases.h), unless the donor has taken the slot's slab. A slab whose slot was detached earlier is not
+ * While the donor is away, it gets no new slot. While the client claims the donor's slabs, the donor's slots stay
+ * (leases.h). Only a slot whose slab the donor has taken is detached. A slab whose slot was detached earlier is not
  * claimed, so the donor takes it back.
  *
  * No I/O and no clock. Threads: the control thread.
@@ -37,8 +37,8 @@ void claims_begin(struct claims *claims, struct chunk_table *table, unsigned don
 bool claims_next(struct claims *claims, uint32_t *ret_request, uint64_t *ret_slab);
 /* The donor has confirmed a claim. Returns 0, or -EPROTO if that slab was not claimed. */
 int claims_confirmed(struct claims *claims, uint32_t request, uint64_t slab, uint64_t address, uint32_t rkey);
-/* The donor has denied a claim. Returns 1 if the slab still has a slot, which the caller must detach, or 0 if it
-   has none. Returns -EPROTO if there was no such claim. */
+/* The donor has denied a claim. Returns 1 if the slab still has a slot, which the caller must detach, or 0 if the
+   slab has no slot. Returns -EPROTO if there was no such claim. */
 int claims_denied(struct claims *claims, uint32_t request, uint64_t *ret_slab);
 /* Returns true if every claim was sent and answered. */
 bool claims_over(const struct claims *claims);

@@ -101,9 +101,10 @@ static bool program_has_ended(const struct comeback *comeback, uint64_t now)
 	return comeback->reset && now - comeback->refused_since >= COMEBACK_REFUSED_NS;
 }
 
-/* Returns true if @status may soon pass: the reason why a connection ended or could not be made. If this machine
-   lacks something (memory, descriptors, a device that is being reset), pages that are safe on the donor must not be
-   given up. If only one connection of an UP donor was at fault, the next handshake and the claims will show this. */
+/* @status is the reason why a connection ended or could not be made. Returns true if this reason may soon pass. A
+   lack on this machine (memory, descriptors, a device that is being reset) may pass: for such a reason, pages that
+   are safe on the donor must not be given up. Any reason may pass if the donor was UP, because the next handshake and
+   the claims will show if the donor is at fault. */
 static bool status_may_pass(const struct comeback *comeback, int status, uint64_t now)
 {
 	if (is_up(comeback))

@@ -10,35 +10,36 @@
  * Theory of operation. The caller (client/donor/donors.c) reports each event of the donor's connections. Each
  * report returns at most one step for the caller to carry out.
  *
- * When a connection of an UP donor breaks, for whatever reason, the donor is AWAY, and all its connections are
- * ended. After a pause, the client tries a new session. The pauses between tries double, up to a second. A random
- * part of up to half of each pause is left out, so that many clients do not try at the same moment.
+ * When any connection of an UP donor breaks, the donor is AWAY, and the caller ends all its connections. After a
+ * pause, the client tries a new session. The pauses between tries double until they reach a second. A random part of
+ * each pause, at most half, is left out, so that many clients do not try at the same moment.
  *
- * If the donor welcomes the session, it may still have our pages. It has them if its program was not restarted (its
- * incarnation is the same) and it still holds slabs for us. The client then claims the slabs that it knows of, and
- * so learns which of them the donor has taken. When all claims are answered, the donor is UP.
+ * If the donor welcomes the session, it may still have our pages. It has them if its program was not restarted (the
+ * incarnation is the same) and still holds slabs for us. The client then claims the slabs that it knows of, and so
+ * learns which slabs the donor has taken. When all claims are answered, the donor is UP.
  *
- * Patience with a donor is over after patience_ns. This time is counted from the moment when the donor went AWAY, or
- * from an earlier moment if a request has been waiting since then. Otherwise a donor that goes away again and again
- * could delay a request for ever. When patience is over, the donor is LOST.
+ * Patience with a donor is over after patience_ns. This time begins when the donor goes AWAY. If a request has
+ * already waited for the donor in earlier outages, these waits count, too. Otherwise a donor that goes away again and
+ * again could delay the request for ever. When patience is over, the donor is LOST.
  *
  * Some donors become LOST earlier. If a connection was reset and the donor's machine then refuses connections for
- * COMEBACK_REFUSED_NS, the donor's program has ended and its memory is gone. If the last connection ended in mere
- * silence and the next one is refused, the machine may be booting, so the client waits. After a reboot the donor
- * answers with a new incarnation, and is LOST then. A name that does not resolve, or a missing route, may come back,
- * so the client waits, too. If this machine lacks something (memory, descriptors, a device), the donor is not at
- * fault, so the client waits until patience is over.
+ * COMEBACK_REFUSED_NS, the donor's program has ended and its memory is gone. If the last connection ended because the
+ * donor was silent, and the next connection is refused, the machine may be booting. So the client waits. When the
+ * donor answers after the reboot, it has a new incarnation, and is then LOST. A name that does not resolve, or a
+ * missing route, may come back, so the client waits, too. If this machine lacks something (memory, descriptors, a
+ * device), the donor is not at fault, so the client waits until patience is over.
  *
- * A donor that is being upgraded sends SUSPEND (-ERESTART). Its machine then refuses connections until the next program
- * listens, so the client waits, too. COMEBACK_REFUSED_NS is for clients that did not receive SUSPEND.
+ * A donor that is being upgraded sends SUSPEND (-ERESTART). Its machine then refuses connections until the next
+ * program listens, so the client waits, too. A client that did not receive SUSPEND waits only for
+ * COMEBACK_REFUSED_NS.
  *
- * A donor may refuse a try, for example because of the key. If it has never welcomed this process, it is LOST at
- * once. Otherwise the client keeps trying, because an attacker may have made up the refusal, and the donor is LOST
- * when patience is over. A welcome that shows that the donor is of no use (-EINVAL) is proved by its MAC, so it
- * counts at once.
+ * A donor may refuse a try, for example because of the key. A donor that has never welcomed this process is then LOST
+ * at once. Otherwise the client keeps trying, because an attacker may have made up the refusal, and the donor is LOST
+ * when patience is over. A welcome may show that the donor is of no use (-EINVAL). The welcome's MAC proves this, so
+ * the donor is LOST at once.
  *
- * Used again. comeback_anew() makes a LOST donor AWAY, as one that holds nothing of ours. It is tried every second
- * without end. A try that fails changes nothing, except that after a refusal for good there are no more tries.
+ * Used again. comeback_anew() makes a LOST donor AWAY. The donor then counts as one that holds nothing of ours. The
+ * client tries it every second without end, unless the donor refuses us for good.
  *
  * Threads: any, one at a time.
  */
@@ -53,7 +54,7 @@
 #define COMEBACK_PAUSE_MIN_NS UINT64_C(50000000)
 #define COMEBACK_PAUSE_MAX_NS UINT64_C(1000000000)
 #define COMEBACK_ANEW_NS UINT64_C(1000000000)
-/* For this long, a donor that has reset a connection may refuse the next ones before it is LOST. */
+/* If a donor's machine refuses connections for this long after a reset, the donor is LOST. */
 #define COMEBACK_REFUSED_NS UINT64_C(400000000)
 
 enum comeback_state { COMEBACK_UP, COMEBACK_AWAY, COMEBACK_TRYING, COMEBACK_CLAIMING, COMEBACK_LOST };
@@ -98,13 +99,14 @@ struct comeback {
 
 /* Begins with a donor that is UP. */
 void comeback_init(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation);
-/* Begins with a donor of an adopted store. It is AWAY, and is tried at once. If the first try fails, its status
+/* Begins with a donor of an adopted store. It is AWAY, and is tried at once. If the first try fails, the try's status
    becomes the reason why the donor went away. */
 void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation, uint64_t now);
 /* Begins with a donor that could not be reached (@status) when the store was opened without it. It is tried like a
    LOST donor. */
 void comeback_absent(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, int status, uint64_t now);
-/* Ends the use of a donor in any state, and forgets its incarnation. comeback_absent() may begin with it again. */
+/* Ends the use of a donor in any state, and forgets its incarnation. comeback_absent() may begin with the donor
+   again. */
 void comeback_let_go(struct comeback *comeback);
 /*
  * A connection to the donor has ended, or could not be made, with @status. @final means that the donor itself has

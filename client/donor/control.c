@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #define CONTROL_STACK (256u << 10)
-/* The longest sleep while a donor is away. If this process is paused during a sleep, the time up to the planned end
-   of the sleep counts as waiting for that donor (patience.h), so the sleep must be short. */
+/* The longest sleep while a donor is away. If this process is paused during a sleep, the sleep's planned time still
+   counts as waiting for that donor (patience.h). So the sleep must be short. */
 #define MISSED_SLEEP_NS UINT64_C(50000000)
 #define CONTROL_EVENTS 16u
 #define CONTROL_DEPTH 16u /* the thread posts neither reads nor writes */
@@ -54,7 +54,8 @@ static int open_check_slabs(const struct far *far, const struct far_donor *first
 	return 0;
 }
 
-/* Checks that there are enough failure domains, because no two replicas of a chunk may be in the same one. */
+/* Checks that there are enough failure domains, because no two replicas of a chunk may be in the same failure
+   domain. */
 static int open_check_failure_domains(const struct far *far)
 {
 	const char *uris[FAR_DONORS_MAX];
@@ -183,7 +184,7 @@ static uint64_t control_due(const struct far *far)
 	return due;
 }
 
-/* Reports to donors the access rates of their slabs that have changed (warmth.h). */
+/* Tells donors the access rates of their slabs, if these rates have changed (warmth.h). */
 static void control_tell_warmth(struct far *far, uint64_t now)
 {
 	uint64_t up = 0, told;

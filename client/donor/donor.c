@@ -8,8 +8,8 @@
 
 /* After this many heartbeats of silence, the session is LOST. */
 #define DONOR_SILENCE 4
-/* The limits for a donor's heartbeat. A shorter one would wake both sides too often. With a longer one, the death
-   of a donor would be noticed too late. */
+/* The limits for a donor's heartbeat. A shorter heartbeat would wake both sides too often. With a longer heartbeat,
+   the client would notice the death of a donor too late. */
 #define HEARTBEAT_MIN_MS 50u
 #define HEARTBEAT_MAX_MS 60000u
 
@@ -223,8 +223,9 @@ static bool refuses_key(const struct wire_message *message)
 		message->refused.reason == WIRE_REASON_KEY_UNKNOWN);
 }
 
-/* Decodes a message. Returns true if it is valid and is the next one. During PROVING, a donor that lacks our key
-   may refuse without a valid MAC, and a WELCOME with a wrong MAC means that the donor has another key. */
+/* Decodes a message. Returns true if the message is valid and is the donor's next message. During PROVING, a donor
+   that lacks our key may refuse without a valid MAC. A WELCOME with a wrong MAC means that the donor has another
+   key. */
 static bool message_take(struct donor *donor, const void *bytes, size_t size, struct wire_message *message)
 {
 	int length;

@@ -2,9 +2,9 @@
  * donor: one session with one donor, as a state machine without I/O or clock.
  *
  * Theory of operation. The caller (client/donor/session.c over a fabric, or a test) connects to the donor, with the
- * bytes of donor_hello() as private data. Then it reports each event: donor_connected(), donor_received(),
- * donor_disconnected(), and donor_tick() as time passes. Each report fills in a struct donor_answer, with at most
- * one message to send and at most one piece of news.
+ * bytes of donor_hello() as private data. Then the caller reports each event: donor_connected(), donor_received(),
+ * donor_disconnected(), and donor_tick() as time passes. Each report fills in a struct donor_answer, with at most one
+ * message to send and at most one piece of news.
  *
  *     CONNECTING --connected--> GREETED --CHALLENGE--> PROVING --WELCOME--> READY
  *     any state --refused, broken off, broke the rules, too late--> LOST
@@ -13,8 +13,8 @@
  * heartbeat. The session is LOST if the donor is silent for four heartbeats, or if a request is not answered for
  * the timeout. comeback.h then decides if the donor is tried again in another session.
  *
- * A donor's default heartbeat is 200 ms. So the death of its machine is noticed within 0.8 s, but a stall of 500 ms
- * never ends a session, whenever it begins.
+ * A donor's default heartbeat is 200 ms, so the client notices the death of the donor's machine within 0.8 s. A stall
+ * of 500 ms never ends a session, because the silence then lasts at most 700 ms.
  */
 #ifndef CLIENT_DONOR_H
 #define CLIENT_DONOR_H
@@ -79,7 +79,7 @@ void donor_hello(const struct donor *donor, uint8_t bytes[WIRE_HELLO_SIZE]);
 
 void donor_connected(struct donor *donor, uint64_t now);
 void donor_received(struct donor *donor, const void *bytes, size_t size, uint64_t now, struct donor_answer *answer);
-/* The connection has ended. @data is the private data with which the donor rejected it, if any. */
+/* The connection has ended. If the donor rejected the connection, @data is the private data of the reject. */
 void donor_disconnected(struct donor *donor, int status, const void *data, size_t size, struct donor_answer *answer);
 /* Time has passed. May be called at any time, not only at donor_due(). */
 void donor_tick(struct donor *donor, uint64_t now, struct donor_answer *answer);

@@ -17,15 +17,15 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 /* The deadline of the first try to reach a donor again, in ms. Each further try gets this much more, up to the
-   configured deadline. It is not shorter, because the kernel sends the first packet of a connect again only after a
-   second. */
+   configured deadline. The first deadline is not shorter, because the kernel repeats the first packet of a connect
+   only after a second. */
 #define DONORS_TRY_MS 1000u
 /* If this process falls silent, donors keep our leases a second longer than we try to reach them, and at least ten
-   minutes. It may have been stopped by its user, a debugger or a migration. */
+   minutes. Its user, a debugger or a migration may only have stopped it. */
 #define DONORS_GRACE_MORE_MS 1000u
 #define DONORS_STOPPED_MS 600000u
-/* How long donors keep leases after a connection ended without a SUSPEND. Then this process has ended, or the
-   connection was reset and a try follows at once. */
+/* How long donors keep leases after a connection ended without a SUSPEND. In this case, this process has ended, or
+   the connection was reset and a try follows at once. */
 #define DONORS_CLOSED_MS 2000u
 /* How long donors keep leases for a process that adopts the store, by default. Somebody must start that process. */
 #define DONORS_ADOPT_MS 60000u
@@ -51,7 +51,7 @@ void donors_round_end(struct far *far, struct far_donor *donor)
 	queues_wake(far, true);
 }
 
-/* Begins a new round. Connections of this round prove that they know the key of the current session. */
+/* Begins a new round. Data connections of this round use the key of the current session. */
 static void round_begin(struct far *far, struct far_donor *donor)
 {
 	pthread_mutex_lock(&far->attach);
@@ -139,8 +139,8 @@ static void donor_return(struct far *far, unsigned index, uint64_t now)
 	donor->adopted = donor->added = false;
 	donors_incarnation_keep(far, index, donor->comeback.incarnation);
 	donor_heard(donor);
-	/* Counts the slabs anew, because the donor may have taken some since it confirmed them. claims.held still
-	   includes them. */
+	/* Counts the slabs anew, because the donor may have taken some slabs since it confirmed them. claims.held
+	   still includes these slabs. */
 	leases_donor_back(&far->leases, index, claims_count(&far->table, index), donors_free_bytes(donor), now);
 	round_begin(far, donor);
 }
@@ -165,9 +165,9 @@ static void donor_bury(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
 
-	/* Logs this before any request fails, because the program may not survive the failure. */
+	/* Logs the loss before any request fails, because the program may not survive the failure. */
 	donors_tell_lost(far, donor);
-	/* Records this before any write completes without the donor. The donor's copies miss that write, so a
+	/* Records the loss before any write completes without the donor. The donor's copies miss that write, so a
 	   process that adopts the store must not use them. */
 	if (!far->adopting)
 		donors_incarnation_keep(far, index, 0);
@@ -289,7 +289,7 @@ static void donor_welcomed(struct far *far, unsigned index, uint64_t now)
 	const struct donor *machine = &donor->session.donor;
 	uint64_t held = claims_count(&far->table, index);
 
-	/* Both addresses lead to one donor, which has already ended the session of the other address. Nothing was
+	/* Two addresses lead to this donor, which has already ended the session of the other address. Nothing was
 	   claimed through this session, so nothing is released. A goodbye is not sent, because it would free the
 	   leases. */
 	if (donors_is_duplicate(far, index)) {
@@ -450,7 +450,7 @@ static uint64_t tell_due(const struct far *far, const struct far_donor *donor)
 	return patience_at(&far->patience, donor->away_at + DONORS_TELL_NS);
 }
 
-/* Carries out an action that needs no message to a donor. Returns false if the action needs one. */
+/* Carries out an action that needs no message to a donor. Returns false if the action needs a message. */
 static bool action_is_ours(struct far *far, const struct leases_action *action)
 {
 	switch (action->kind) {

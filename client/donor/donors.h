@@ -1,23 +1,23 @@
 /*
- * donors: the control thread's view of all donors: their sessions, their leases, and what to do if one cannot be
+ * donors: the control thread's view of all donors: their sessions, their leases, and what to do if a donor cannot be
  * reached.
  *
- * Theory of operation. The control thread's loop calls donors_event() for each fabric event and donors_tick() as
- * time passes. They drive the sessions (session.c, donor.c). Answers about slabs go from there to the lease planner
- * (leases.c), whose actions donors_carry_out() carries out. If a connection ends, the donor's comeback machine
- * (comeback.c) decides what to do, and returns one of these steps:
+ * Theory of operation. The control thread's loop calls donors_event() for each fabric event and donors_tick() as time
+ * passes. Both functions drive the sessions (session.c, donor.c). Answers about slabs go from there to the lease
+ * planner (leases.c), whose actions donors_carry_out() carries out. If a connection ends, the donor's comeback
+ * machine (comeback.c) decides what to do, and returns one of these steps:
  *
- *   leave   The donor is away. Its round ends, and each queue that notices this ends its own connection to the donor
- *           (far_queue.c) and parks its unanswered requests. One line is logged. A SUSPEND message tells the donor
- *           that this client is alive. This message may arrive even if none of the donor's messages arrives here.
+ *   leave   The donor is away. Its round ends. Each queue then ends its own connection to the donor, and parks the
+ *           unanswered requests (far_queue.c). One line is logged. A SUSPEND message tells the donor that this client
+ *           is alive. This message may arrive even if none of the donor's messages arrives here.
  *   try     A new session is started under the old client id. The donor ends all old connections before it welcomes
- *           the new session, so nothing that was sent earlier can reach its memory afterwards. A write may therefore
- *           be repeated even if its queue has not noticed the break yet.
+ *           the new session, so nothing that was sent earlier can reach the donor's memory afterwards. A write may
+ *           therefore be repeated even if its queue has not noticed the break yet.
  *   claim   The client claims its slabs (claims.c).
  *   return  A new round begins, in which the queues connect again and continue.
- *   bury    The donor is lost. Its status is set, so that no request waits for it any more. Pages are read from other
- *           replicas or from the backup, and pages that have neither are marked lost. The donor is tried again every
- *           second. If it answers, it is used as a donor that holds nothing.
+ *   bury    The donor is lost. Its status is set, so that no request waits for the donor any more. Pages are read
+ *           from other replicas or from the backup. Pages without either are marked lost. The donor is tried again
+ *           every second. If it answers, it is used as a donor that holds nothing.
  *
  * Threads: the control thread.
  */
@@ -37,12 +37,12 @@ bool donors_donor_is_ready(const struct far_donor *donor);
 void donors_opened(struct far *far, uint64_t now);
 /* Starts to adopt a store whose tables are in place. Every donor counts as away, and is tried at once. */
 void donors_adopt(struct far *far, uint64_t now);
-/* Returns how donors_adopt() has ended: 0 as soon as one donor is up, or 1 while some donor may still come up. If
-   all donors are lost, returns -errno. But if none of them holds slabs of the store and there is a backup, returns
-   0. Also returns -errno if a donor rejects the key or the protocol version. */
+/* Returns how donors_adopt() has ended: 0 as soon as one donor is up, or 1 while some donor may still come up.
+   Returns -errno if a donor with slabs of the store rejects the key or the protocol version. If all donors are lost,
+   returns -errno. But returns 0 if none of them holds slabs of the store and there is a backup. */
 int donors_adopt_outcome(const struct far *far);
-/* Completes the adoption after donors_adopt_outcome() has returned 0. Until this call, slabs of lost donors are not
-   given up, because the adoption may be tried again. This call gives them up. */
+/* Completes the adoption after donors_adopt_outcome() has returned 0. Gives up the slabs of lost donors. Until this
+   call the slabs are kept, because the adoption may be tried again. */
 void donors_adopted(struct far *far, uint64_t now);
 /* Passes an event of a session's connection to that session, and acts on the result. */
 void donors_event(struct far *far, const struct fabric_event *event, uint64_t now);

@@ -1,17 +1,18 @@
 /*
  * donors_list: follows the donors file (common/donors_file.h) of an open store.
  *
- * Theory of operation. inotify watches the file's folder. So a file that is rewritten in place is noticed, and also
- * a file that is renamed over the old one. The control thread then reads and checks the whole new version. If it is
- * bad, one line says why, and the donors stay as they are. Otherwise the store follows it:
+ * Theory of operation. inotify watches the file's folder. So the control thread notices if the file is rewritten in
+ * place, or if another file is renamed over it. The thread then reads and checks the whole new version. If the
+ * version is bad, one log line says why, and the donors stay as they are. Otherwise the store follows the version:
  *
- *   added    The donor gets a place. Like a donor that could not be reached when the store was opened, it is tried
- *            every second, and used once it answers.
+ *   added    The donor gets a place. It is tried every second, like a donor that could not be reached when the store
+ *            was opened. It is used once it answers.
  *   removed  The donor is leaving. Its slabs count as recalled (leases.h), so the rebuild thread moves their pages to
- *            other donors. It gets a new slab only if no other donor has one free. When it has no slab any more, its
- *            session ends, and it is not tried again. If no other donor takes the slabs, they stay, and one line says
- *            so.
- *   again    A donor that is named again before it has left stays. If it has left, it begins anew in its old place.
+ *            other donors. It lends a new slab only if no other donor has a free slab. When its last slab is gone,
+ *            its session ends, and it is not tried again. If no other donor takes the slabs, they stay, and one log
+ *            line says so.
+ *   again    The file names a removed donor again. If the donor has not left yet, it stays. Otherwise it begins anew
+ *            in its old place.
  *
  * Places. A store with a donors file has FAR_DONORS_MAX places. A donor keeps its place until the store is closed,
  * because queues and messages refer to places. So a store can have at most FAR_DONORS_MAX different donors in its

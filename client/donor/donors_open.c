@@ -44,8 +44,8 @@ int donors_outcome(const struct far *far)
 		const struct far_donor *donor = &far->donors[i];
 		const struct donor *machine = &donor->session.donor;
 
-		/* Checks this before the sessions' states. Two sessions with one donor end each other, and the
-		   resulting errors would hide the cause. */
+		/* Looks for duplicates before it looks at the sessions' states. Two sessions with one donor end each
+		   other, and the resulting errors would hide the cause. */
 		if (donors_is_duplicate(far, i))
 			return -EINVAL;
 		waits |= machine->state != DONOR_READY && machine->state != DONOR_LOST;
@@ -103,14 +103,14 @@ void donors_adopt(struct far *far, uint64_t now)
 }
 
 /* Returns true if the donor rejects our key or protocol version. All donors must have the same key and version, so
-   the others would reject them, too. */
+   the other donors would also reject ours. */
 static bool donor_objects(const struct far_donor *donor)
 {
 	return donor->comeback.end == COMEBACK_REFUSED &&
 	       (donor->comeback.status == -EKEYREJECTED || donor->comeback.status == -EPROTONOSUPPORT);
 }
 
-/* Returns true if this lost donor holds no slabs of the store: it was restarted, has given them up, or never had
+/* Returns true if this lost donor holds no slabs of the store: it was restarted, has given up the slabs, or never had
    any. */
 static bool donor_holds_nothing(const struct far *far, unsigned index)
 {

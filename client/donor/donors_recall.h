@@ -1,6 +1,6 @@
 /*
  * donors_recall: handles a donor's messages about slabs that it wants back (REVOKE), does not want back any more
- * (KEEP), or has taken (REVOKED). The planner (leases.h) decides where their pages go.
+ * (KEEP), or has taken (REVOKED). The planner (leases.h) decides where the slabs' pages go.
  *
  * Threads: the control thread.
  */

@@ -8,8 +8,8 @@
 
 #include "client/far_store.h"
 
-/* A donor that has been away for this long is reported to the user. The time is that of clock_now(), because the
-   user experiences real time. */
+/* A donor that has been away for this long is reported to the user. This is real time (clock_now()), because the user
+   experiences real time. */
 #define DONORS_TELL_NS UINT64_C(2000000000)
 
 /* The donor has gone away. Logs this only with --verbose, because most donors are back in a moment. */
@@ -20,8 +20,8 @@ void donors_tell_away(const struct far *far, struct far_donor *donor);
 void donors_tell_not_added(struct far_donor *donor);
 /* The donor is up again. If the store was adopted, or opened without this donor, it is up for the first time. */
 void donors_tell_back(const struct far_donor *donor);
-/* The donor is lost. Logs an error. If the donor is gone, the line has the reason that the donor gave, or else how
-   the connection failed. */
+/* The donor is lost. Logs an error. If the donor is gone, the line says why: the donor's own reason, or how the
+   connection failed. */
 void donors_tell_lost(const struct far *far, const struct far_donor *donor);
 /* The donor is reached for the first time. Logs a line if its grace time is shorter than this process needs. */
 void donors_tell_grace(const struct far *far, const struct far_donor *donor);

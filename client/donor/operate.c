@@ -54,8 +54,8 @@ static void step(struct operate *operate, uint64_t end)
 	news_take(operate, &answer);
 }
 
-/* Returns 0 if the session is alive. Otherwise logs why it ended, unless the session is quiet, and returns
-   -errno. */
+/* Returns 0 if the session is alive. Otherwise returns -errno. Also logs why the session ended, unless the session is
+   quiet. */
 static int status_tell(const struct operate *operate)
 {
 	const struct donor *donor = &operate->session.donor;

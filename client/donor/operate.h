@@ -1,9 +1,10 @@
 /*
- * operate: an operator's session with one donor, independent of any store. It asks for figures and orders a drain.
+ * operate: an operator's session with one donor, independent of any store. The operator asks for figures, or orders a
+ * drain.
  *
  * Theory of operation. operate_open() starts a session (session.h) over a fabric of its own. operate_ask() sends a
  * request and waits for the answer. Between requests, operate_wait() keeps the session alive. The session leases
- * nothing, so the donor forgets it as soon as it ends.
+ * nothing, so the donor forgets the session when it ends.
  *
  * Threads: one at a time.
  */
@@ -31,7 +32,7 @@ void operate_close(struct operate *operate);
 /* Returns the address at which the donor was reached, such as "tcp://10.0.0.7:7470". Valid until
    operate_close(). */
 const char *operate_peer(const struct operate *operate);
-/* Returns the number of this run of the donor. A donor that is restarted has another number; an upgrade keeps the number. */
+/* Returns the number of this run of the donor. A restart changes the number, an upgrade keeps it. */
 uint64_t operate_incarnation(const struct operate *operate);
 /* Stores the last figures that the donor sent, not counting this session as a client. */
 void operate_figures(const struct operate *operate, struct far_donor_info *ret_donor);

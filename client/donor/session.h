@@ -2,10 +2,10 @@
  * session: runs a donor's state machine (donor.h) over a fabric connection.
  *
  * Theory of operation. session_start() connects, and session_event() and session_tick() pass events and time to the
- * state machine and send its messages. An address "auto://HOST:PORT" is tried over RDMA first, for half of the
- * connect time. If that fails, TCP is tried at the same host and port. But if the donor itself has refused us, TCP
- * is not tried, because the donor would refuse again. `uri` then is the address that worked, and the data
- * connections and all later sessions use it.
+ * state machine and send its messages. For an address "auto://HOST:PORT", the session tries RDMA first, for half of
+ * the connect time. If RDMA fails, the session tries TCP at the same host and port. But if the donor itself has
+ * refused us, the session does not try TCP, because the donor would refuse again. When the session is READY, `uri` is
+ * the address that worked. The data connections and all later sessions use this address.
  *
  * Threads: the fabric's thread. The connection's user pointer is the session.
  */
@@ -53,9 +53,9 @@ void session_tell(struct session *session, const struct wire_message *message);
    be all zero. */
 void session_end(struct session *session);
 /* Tells the donor that the client is alive (SUSPEND), and ignores the connection from now on. The donor then keeps
-   the leases for the grace time. The connection stays open until the next session with the donor is READY. A donor
-   that saw the connection end without the message would think that this process has ended, and would keep the
-   leases only for closed_ms. */
+   the leases for the grace time. The connection stays open until the next session with the donor is READY. Without
+   SUSPEND, the donor would take the end of the connection for the end of this process, and keep the leases only for
+   closed_ms. */
 void session_suspend(struct session *session);
 /* Ends the session's connections without a message, as if the process had ended. The donor keeps the leases for
    closed_ms. */

@@ -34,8 +34,8 @@ static int read_verify(struct far_queue *queue, const struct far_piece *piece, u
 		/* The page was lost with its donor after the read was sent. */
 		if (integrity_kind(&far->integrity, page) != INTEGRITY_IS_LIVE)
 			return -EIO;
-		/* The rebuild thread does not exclude discards and writes, so the page may have changed legally.
-		   Its chores decide if that is an error. */
+		/* The rebuild thread does not exclude discards and writes, so the page may have changed legally. Its
+		   chores decide if the change is an error. */
 		if (queue->direct)
 			return -EBADMSG;
 		far_count(&queue->counters.checksum_errors, 1);
@@ -55,7 +55,7 @@ static int write_commit(struct far_queue *queue, const struct far_piece *piece)
 		backup_put(far->backup, piece->page, piece->count, sent);
 	/*
 	 * The control thread first ends the epoch, and then marks the chunk's pages as lost. If it did both before
-	 * the commit above, it did not mark these pages. So they are marked here.
+	 * the commit above, these pages are not marked now. So they are marked here.
 	 */
 	if (!chunk_is_current(&far->table, piece->chunk, piece->epoch)) {
 		integrity_lose(&far->integrity, piece->page, piece->count);

@@ -62,8 +62,8 @@ static void answer(struct backup_io *io)
 	struct far_queue *queue = io->queue;
 	struct far *far = queue->far;
 
-	/* Once the queue has the answer, it may be closed. Closing takes this lock, so it waits until the queue was
-	   woken. */
+	/* Once the queue has the answer, the queue's thread may close the queue. far_queue_close() takes this lock,
+	   so it waits until the queue was woken. */
 	pthread_mutex_lock(&far->lock);
 	io->next = atomic_load(&queue->backup_answers);
 	while (!atomic_compare_exchange_weak(&queue->backup_answers, &io->next, io))
@@ -105,9 +105,9 @@ bool far_backup_stands_in(const struct far_queue *queue, uint64_t chunk)
 {
 	const struct far *far = queue->far;
 
-	/* An untouched chunk must ask for a slab first, because that makes its part of the integrity arrays
-	   present. If there are no KEPT pages, the rebuild thread asks for no slab and never clears `crowded`, so
-	   writes must ask. */
+	/* An untouched chunk must ask for a slab first, because this request makes the chunk's part of the integrity
+	   arrays present. If there are no KEPT pages, the rebuild thread asks for no slab and never clears `crowded`,
+	   so a write must ask for a slab. */
 	return far->backup &&
 	       (chunk_is_leaving(&far->table, chunk) ||
 		(atomic_load_explicit(&far->crowded, memory_order_relaxed) && far->integrity.kept &&
@@ -212,8 +212,8 @@ static void write_end(struct far_queue *queue, const struct backup_io *write)
 
 	if (write->status == 0 && !queue->direct)
 		write_commit(queue, piece);
-	/* The chunk has slabs, so it was leaving for the backup. It cannot leave if the disk fails, so the write is
-	   carried out anew on donors. */
+	/* The chunk has slabs, so it was leaving for the backup. Because the disk has failed, the write is carried
+	   out anew on donors. */
 	else if (write->status < 0 && !queue->direct && chunk_state(&queue->far->table, piece->chunk) == CHUNK_READY)
 		far_piece_redo(queue, piece);
 	else if (write->status < 0)

@@ -1,24 +1,24 @@
 /*
  * far_backup: how a queue reads pages from the backup (backup.h) and writes pages to it.
  *
- * Theory of operation. A queue reads KEPT pages from the backup, and pages that no donor has returned intact. It
+ * Theory of operation. A queue reads KEPT pages from the backup, and pages that no donor has returned intact. A queue
  * writes to the backup if no donor has a free slab, or if the chunk is leaving for the backup (chunks.h).
  *
- * Each such read or write is a piece of its request, like any other piece. The queue hands it to the backup's
- * thread (backup_ask()). That thread puts its answer on a stack of the queue and wakes the queue, which checks a
- * read like data from a donor. A read is not published, because it uses no slab. A write is published, so that no
- * window opens for its pages before it ends.
+ * Each such read or write is a piece of its request, like any other piece. The queue hands it to the backup's thread
+ * (backup_ask()). That thread puts its answer on a stack of the queue and wakes the queue. The queue then checks the
+ * bytes of a read like bytes from a donor. A read is not published, because it uses no slab. A write is published, so
+ * a rebuild window for its pages waits until the write has ended.
  *
  * If a KEPT page is wrong on the backup, it is lost, because there is no other copy. If a live page is wrong on the
  * backup, the request goes back to the donors.
  *
- * Crowded donors. A chunk is denied a slab if no donor has one free, or if no donor can be reached. The chunk's
- * write then goes to the backup, and donors count as `crowded`. While donors are crowded, a write to a chunk
- * without a slab goes to the backup and asks for no slab. Once a second, the rebuild thread asks for a slab, to
- * bring KEPT pages back (rebuild_backup.h). When it gets one, it clears `crowded`.
+ * Crowded donors. A chunk is denied a slab if no donor has a free slab, or if no donor can be reached. The chunk's
+ * write then goes to the backup, and donors count as `crowded`. While donors are crowded, a write to a chunk without
+ * a slab goes to the backup and asks for no slab. Once a second, the rebuild thread asks for a slab, to bring KEPT
+ * pages back (rebuild_backup.h). When this slab is granted, the thread clears `crowded`.
  *
- * When a chunk leaves for the backup, the rebuild thread moves its pages. Its writes name FAR_ON_BACKUP in place of
- * a donor, and change neither checksum nor generation.
+ * When a chunk leaves for the backup, the rebuild thread moves the chunk's pages. The thread's writes name
+ * FAR_ON_BACKUP in place of a donor, and change neither checksum nor generation.
  *
  * Threads: the queue's. The backup's thread calls backup_io.answer.
  */

@@ -1,6 +1,6 @@
 /*
- * far_buffer: memory of one queue for pages on their way to or from donors. It is registered with the fabric, and
- * populated when it is opened.
+ * far_buffer: memory of one queue for pages on their way to or from donors. far_buffer_open() registers the memory
+ * with the fabric, and populates it.
  *
  * A forked child does not inherit this memory, so a fork causes no page faults for the thread that uses it.
  *

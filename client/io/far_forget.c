@@ -13,10 +13,10 @@ void far_forget(struct far *far, uint64_t page, uint64_t count)
 		uint32_t epoch, live;
 
 		if (!chunk_is_untouched(table, chunk)) {
-			/* Loads the epoch before it changes the pages. If the epoch ends after that, its counts are
-			   void, and far_drop() does nothing. If the chunk had no slab then, it had no live pages.
-			   If pages were live nevertheless, they were brought back from the backup after the load, so
-			   loads the epoch again. */
+			/* Loads the epoch before it changes the pages. If this epoch ends later, its counts are void,
+			   and far_drop() does nothing. A chunk without a slab has no live pages. If there were live
+			   pages nevertheless, the chunk got a slab after the load, and the pages came back from the
+			   backup. So the epoch is loaded again. */
 			enum chunk_state before = chunk_state(table, chunk);
 			bool ready = chunk_epoch(table, chunk, &epoch);
 

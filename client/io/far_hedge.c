@@ -60,7 +60,7 @@ static bool buffer_is_free(const struct far_hedge *hedge, unsigned try)
 	return (unsigned)__builtin_popcount(hedge->idle) > (try ? 0 : HEDGE_KEPT);
 }
 
-/* Returns the next slot to read from only to see how fast its donor is: one of @slots, but not @not_slot. */
+/* Returns a slot of @slots other than @not_slot. A read from this slot shows how fast its donor is now. */
 static unsigned slot_to_look_at(const struct far_queue *queue, unsigned slots, unsigned not_slot)
 {
 	unsigned others = slots & ~(1u << not_slot);

@@ -4,13 +4,14 @@
  *
  * Theory of operation. Each queue of a store with replicas measures how fast each donor answers reads (latency.h).
  *
- *   steer  far_hedge_steer() chooses the donor of a read: the chunk's first replica that can be reached, unless
- *          another replica's mean latency is less than half of the first one's. Even then, one read in HEDGE_LOOK
- *          goes to another replica, because otherwise nobody would notice that a slow donor has recovered.
+ *   steer  far_hedge_steer() chooses the donor of a read. Usually this is the first donor of the chunk that can be
+ *          reached. If another donor's mean latency is less than half of the first donor's, the fastest donor is
+ *          chosen. One read in HEDGE_LOOK goes to a donor that was not chosen, to notice when a slow donor has
+ *          recovered.
  *   hedge  A read is overdue after HEDGE_FACTOR times the lowest p99 of all connected donors, but never before
  *          HEDGE_LEAST_NS. far_hedge_look() then reads the same pages from another replica, too. The first answer
- *          with right checksums wins. There is at most one hedge for each HEDGE_COST reads, because more load makes
- *          donors slower if all of them are late.
+ *          with right checksums wins. At most one read in HEDGE_COST is hedged, because more load would make donors
+ *          even slower if all of them are late.
  *
  * The slow read cannot be cancelled. In verbs, an operation ends only with its queue pair, and ending the
  * connection would take the donor out of use. So the slow read may still write to its buffer after the request is
@@ -40,7 +41,7 @@
 #define HEDGE_BUFFERS 16u
 /* The longest read that is hedged, in pages. */
 #define HEDGE_PAGES 8u
-/* The buffers that only second reads may use. */
+/* The number of buffers that only second reads may use. */
 #define HEDGE_KEPT (HEDGE_BUFFERS / 2)
 #define HEDGE_LOOK 64u
 #define HEDGE_FACTOR 3u

@@ -30,8 +30,8 @@ void far_links_flush(struct far_queue *queue)
 		far_link_flush(queue, (unsigned)__builtin_ctzll(queue->staged));
 }
 
-/* Returns the piece's memory: a write is sent to @donor from there, and @donor's answer to a read goes there. This
-   is the caller's memory or a buffer of the queue. Stores the memory's region. */
+/* Returns the piece's memory for @donor: a write is sent from this memory, and a read's answer goes to it. The memory
+   is the caller's, or a buffer of the queue. Stores the memory's region. */
 static uint8_t *stage_bytes(const struct far_queue *queue, const struct far_piece *piece, unsigned donor,
 			    const struct fabric_region **ret_region)
 {

@@ -44,8 +44,8 @@ static inline bool far_link_is_usable(const struct far_queue *queue, unsigned do
 void far_link_flush(struct far_queue *queue, unsigned donor);
 void far_links_flush(struct far_queue *queue);
 
-/* Returns true if one more operation can be staged. The link must be usable. It may not be usable afterwards,
-   because this may post operations and find that the connection has ended. */
+/* The link must be usable. Returns true if one more operation can be staged. The call may post operations and find
+   that the connection has ended. The link is then no longer usable. */
 static inline bool far_link_has_room(struct far_queue *queue, unsigned donor)
 {
 	const struct far_link *link = &queue->links[donor];

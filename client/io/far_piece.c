@@ -84,8 +84,8 @@ static enum far_way piece_publish(struct far_queue *queue, const struct far_requ
 	atomic_store(published, published_make(page, count, view ? view->version : chunk_version(table, chunk), write));
 	if (view && !chunk_is_unchanged(table, chunk, view))
 		way = FAR_ANEW;
-	/* The pages were live before the piece was published. If they have left for the backup since, their slab
-	   may have been released. */
+	/* The pages were live before the piece was published. If the pages have left for the backup since then, their
+	   slab may have been released. */
 	else if (view && !write && chunk_is_leaving(table, chunk) &&
 		 !pages_are_live(&queue->far->integrity, page, count))
 		way = FAR_ANEW;
@@ -104,8 +104,8 @@ enum far_way far_piece_publish(struct far_queue *queue, uint16_t request, uint32
 	enum far_way way = queue->direct ? FAR_GOES_OUT : FAR_KEPT_OUT;
 
 	assert(queue->idle_piece_count);
-	/* Tries twice. If the window is closed after `waiting` was set, the queue is woken. If it was closed
-	   before, the second try finds this. */
+	/* Tries twice. If the window is closed after `waiting` was set, the queue is woken. The second try finds a
+	   window that was closed earlier. */
 	for (unsigned i = 0; i < 2 && way == FAR_KEPT_OUT; i++) {
 		way = piece_publish(queue, &queue->requests[request], count, chunk, view);
 		if (way == FAR_KEPT_OUT)

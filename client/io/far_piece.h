@@ -3,8 +3,8 @@
  *
  *     FREE --> UNDER_WAY --read takes too long--> OVERDUE --second read sent--> HEDGED --first good answer--> LATE
  *
- * From every other state the piece becomes FREE when all its answers have arrived. piece_moves[] in far_piece.c
- * lists the legal moves.
+ * A piece in any other state becomes FREE when all its answers have arrived. piece_moves[] in far_piece.c lists the
+ * legal moves.
  *
  * Threads: the queue's.
  */
@@ -45,10 +45,10 @@ struct far_piece {
 				    far_hedge.h */
 };
 
-/* Makes a piece of the request's next @count pages, and publishes it. @view is NULL if the piece uses no slot.
-   Returns FAR_GOES_OUT if the piece can be sent. Otherwise there is no piece. FAR_ANEW means that the chunk's slots
-   are no longer those of @view. FAR_KEPT_OUT means that the rebuild window has some of the pages. The queue is
-   woken when the window closes. At least one piece must be FREE. */
+/* Makes a piece of the request's next @count pages, and publishes it. @view is NULL if the piece uses no slot. At
+   least one piece must be FREE. Returns FAR_GOES_OUT if the piece can be sent. Any other result means that no piece
+   was made. FAR_ANEW: the chunk's slots are no longer those of @view. FAR_KEPT_OUT: the rebuild window has some of
+   the pages, and the queue is woken when the window closes. */
 enum far_way { FAR_GOES_OUT, FAR_ANEW, FAR_KEPT_OUT };
 enum far_way far_piece_publish(struct far_queue *queue, uint16_t request, uint32_t count, uint64_t chunk,
 			       const struct chunk_view *view, uint16_t *ret_piece);

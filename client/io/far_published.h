@@ -7,8 +7,8 @@
  *     bits 1-9    number of pages
  *     bit 0       1 for a write, 0 for a read
  *
- * 0 means that nothing is published. Eight bits of the version are enough, because the version cannot rise by 256
- * while a piece is in flight: each change of slots waits for the pieces of earlier versions.
+ * 0 means that nothing is published. Eight bits of the version are enough. Each change of slots waits for the pieces
+ * of earlier versions, so the version cannot rise by 256 while a piece is in flight.
  */
 #ifndef CLIENT_FAR_PUBLISHED_H
 #define CLIENT_FAR_PUBLISHED_H

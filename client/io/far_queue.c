@@ -112,8 +112,7 @@ static int link_connect(struct far_queue *queue, unsigned index)
 			      &queue->links[index].conn);
 }
 
-/* Ends the connection to the donor, if there is one, and so fences it. Its operations in flight are carried out
-   anew. */
+/* Ends the connection to the donor, if any, and so fences it. Its operations in flight are carried out anew. */
 static void link_drop(struct far_queue *queue, unsigned donor)
 {
 	struct far_link *link = &queue->links[donor];
@@ -409,9 +408,9 @@ void far_queue_close(struct store_queue *base)
 	struct far *far = queue->far;
 
 	far_backup_queue_end(queue);
-	/* No LATE piece (far_hedge.h) will be polled any more, but each still protects its slabs from being
-	   released. Ending the connections ends these pieces. Other threads find them only through far->queues, so
-	   the queue leaves that list only afterwards. */
+	/* No LATE piece (far_hedge.h) will be polled any more, but each still protects its slabs from being released.
+	   Ending the connections ends these pieces. Other threads find the pieces only through far->queues, so the
+	   queue leaves that list only after its connections have ended. */
 	for (unsigned i = 0; i < far->donor_count; i++)
 		if (queue->links[i].conn)
 			link_drop(queue, i);

@@ -13,24 +13,24 @@
  *   write  Count the pages in their chunk, compute checksums or seal the pages (far_sealed.h), and post the
  *          operations. When all live replicas have answered, commit checksums and generations. Then compare the
  *          chunk's epoch, because the donors may have been lost meanwhile. Then complete the piece.
- *   read   Look at the chunk's slots, post the operation to the first live replica or to a faster one, check the
- *          bytes, and complete the piece. With several replicas, a read that fails is sent to the next replica, and a
- *          read that is overdue is also sent to a second one (far_hedge.h). If no donor returns all pages of a
- *          request intact, the pages are read one by one, because each may be intact on another donor.
+ *   read   Look at the chunk's slots, and post the operation to the first live replica or a faster replica. Check the
+ *          bytes, and complete the piece. With several replicas, a read that fails is sent to the next replica. An
+ *          overdue read is also sent to a second replica (far_hedge.h). If no donor returns all pages of a request
+ *          intact, the pages are read one by one: each page may be intact on another donor.
  *
- * A donor away. A failed operation breaks its connection (fabric/fabric.h). The queue ends the connection, which
- * fences it, and reports it to the control thread. Every request with an operation on that connection is carried
- * out anew, which is safe because reads and writes may be repeated. These requests wait until the donor is up again
- * or lost (donors.h). When the donor's next round begins, the queue connects to it again. A write waits, too, if a
- * donor of its chunk is away, because that donor may return with the old contents. But if another replica's donor
- * is up, the control thread detaches the slot of the away donor (chunk_hinder()), and the write continues without
- * it.
+ * A donor away. A failed operation breaks its connection (fabric/fabric.h). The queue ends the connection, and so
+ * fences it. It reports the break to the control thread. Every request with an operation on that connection is
+ * carried out anew, which is safe because reads and writes may be repeated. These requests wait until the donor is up
+ * again or lost (donors.h). When the donor's next round begins, the queue connects to it again. A write waits, too,
+ * if a donor of its chunk is away, because that donor may return with the old contents. But if another replica's
+ * donor is up, the control thread detaches the slot of the away donor (chunk_hinder()), and the write continues
+ * without it.
  *
- * Publishing. Another thread may change a chunk's slots, or open a window, while pieces are in flight. It must then
- * wait for the pieces that use the old slots, or that write in the window. So the queue publishes a piece before it
- * sends the piece: its pages, and the version of the slots. Then the queue looks at the slots again. If they have
- * changed, the piece is withdrawn and made anew with the new slots. The other thread first changes the slots, and
- * then looks at published pieces. The queue and the other thread store before they load, with sequential
+ * Publishing. Another thread may change a chunk's slots, or open a window, while pieces are in flight. That thread
+ * must then wait for the pieces that use the old slots, or that write in the window. So the queue publishes a piece
+ * before it sends the piece: its pages, and the version of the slots. Then the queue looks at the slots again. If
+ * they have changed, the piece is withdrawn and made anew with the new slots. The other thread first changes the
+ * slots, and then looks at published pieces. The queue and the other thread store before they load, with sequential
  * consistency. So at least one of them sees what the other has stored.
  *
  * A rebuild window (copier.h) keeps writes out of some pages. A write that finds a window open is withdrawn, and
@@ -68,11 +68,11 @@ void far_queue_count(const struct far_queue *queue, struct far_counters *counter
 
 /* Turns the queue into that of the rebuild thread. No request may be in flight. */
 void far_queue_direct(struct store_queue *queue);
-/* Submits a request for @donor alone, or for FAR_ON_BACKUP if it is a write. All its pages must be in
-   one chunk. The caller must have raised the chunk's count (chunks.h) in @epoch, so that its slabs are not released. An idle queue always has room.
-   The request does not wait for the donor, but fails with -EIO if the donor cannot be reached. If the epoch has
-   ended, or the donor has no slot of the chunk, a write fails with -ESTALE and a read with -EIO. A read needs a
-   FULL slot. */
+/* Submits a request for @donor alone, or for FAR_ON_BACKUP if it is a write. All its pages must be in one chunk. The
+   caller must have raised the chunk's count (chunks.h) in @epoch, so that the chunk's slabs are not released. The
+   queue must have room, as an idle queue always has. The request does not wait for the donor, but fails with -EIO if
+   the donor cannot be reached. If the epoch has ended, or the donor has no slot of the chunk, a write fails with
+   -ESTALE and a read with -EIO. A read needs a FULL slot. */
 void far_queue_submit_to(struct store_queue *queue, const struct store_io *io, unsigned donor, uint32_t epoch);
 /* Returns true if a published piece has pages of [@page, @page + @count). If @version is NULL, only writes count.
    Otherwise only pieces of another version than *@version count. Any thread, with far->lock held. */

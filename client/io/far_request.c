@@ -73,7 +73,7 @@ static void request_single(struct far_request *request)
 }
 
 /* Returns true if the request failed because no donor has all of its pages intact, so that they must be read one by
-   one. Requests of the rebuild thread are left out, because the copier does this itself. */
+   one. Requests of the rebuild thread are left out, because the copier itself reads their pages one by one. */
 static bool read_in_parts(const struct far_queue *queue, const struct far_request *request)
 {
 	return request->status && !request->anew && request->failed && request->io.op == STORE_READ &&
@@ -93,7 +93,7 @@ static void request_settle(struct far_queue *queue, uint16_t index)
 		request_single(request);
 		request->anew = true;
 	}
-	/* A write with an error status ends with it. */
+	/* A write with an error status ends with this status. */
 	if (request->anew && !(request->status && request->io.op == STORE_WRITE)) {
 		request->anew = false;
 		request->status = 0;
@@ -124,7 +124,7 @@ void far_request_ended(struct far_queue *queue, uint16_t index)
 
 /* --- Carrying out ---------------------------------------------------------------------------------------------- */
 
-/* Carries out the request as far as possible. Returns FAR_WAITS if it must be parked and tried again. */
+/* Carries out the request as far as possible. Returns FAR_WAITS if the request must be parked. */
 static enum far_progress request_issue(struct far_queue *queue, uint16_t index)
 {
 	struct far_request *request = &queue->requests[index];

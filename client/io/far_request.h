@@ -47,9 +47,9 @@ struct far_request {
 	int failure;     /* the status of the first of these failures */
 	uint32_t single; /* the current page of a read page by page, counted from io.page; otherwise FAR_NONE */
 	struct far_wait waits[FAR_REPLICAS_MAX];
-	uint64_t wanted;    /* the chunk for whose slab it waits, or FAR_NO_CHUNK */
-	uint32_t denials;   /* the number of denials of `chunk` when the wait began */
-	uint32_t only;      /* the only donor that it may use, or FAR_ON_BACKUP, or FAR_NONE for any */
+	uint64_t wanted;    /* the chunk for whose slab the request waits, or FAR_NO_CHUNK */
+	uint32_t denials;   /* that chunk's number of denials when the wait began */
+	uint32_t only;      /* the only donor that the request may use, or FAR_ON_BACKUP, or FAR_NONE for any */
 	uint32_t epoch;     /* if `only` is set: the epoch in which its chunk is counted */
 	bool anew;          /* it must be carried out anew, because a connection ended or a replica failed a read */
 	bool counted_anew;  /* a write that is counted in queue->redone */

@@ -9,9 +9,9 @@
  * are in flight. A piece keeps its part of the buffer until all its operations are answered, or their connections
  * have ended. A write that is carried out anew is sealed again, with new numbers.
  *
- * far_sealed_verify() opens a page that was read, in place or from a buffer of far_hedge.h into the caller's
- * memory. The rebuild thread's queue copies sealed pages without opening them. It only checks them, so it needs no
- * buffer.
+ * far_sealed_verify() opens a received page. The opened page is in the caller's memory, even if the page was received
+ * in a buffer of far_hedge.h. The rebuild thread's queue copies sealed pages without opening them. This queue only
+ * checks the pages, so it needs no buffer.
  *
  * Threads: the queue's. Any thread may call far_sealed_same(). No allocation after far_sealed_open().
  */

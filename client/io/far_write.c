@@ -48,7 +48,7 @@ static struct write_links write_links(struct far_queue *queue, const struct chun
 static void write_post(struct far_queue *queue, uint16_t piece, const struct chunk_view *view, uint64_t donors)
 {
 	far_sealed_prepare(queue, piece);
-	/* Does not check again that the donors are up. If one has gone away, its connection will end. */
+	/* Does not check again that the donors are up. If a donor has gone away, its connection will end. */
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
 		if (view->slots[i].state != SLOT_EMPTY && donors >> view->slots[i].donor & 1)
 			far_link_stage(queue, piece, FABRIC_WRITE, &view->slots[i]);
@@ -79,8 +79,8 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 	struct chunk_table *table = &queue->far->table;
 	const struct chunk *chunk = &table->chunks[index];
 
-	/* Tries twice. If the chunk changes after `waiting` was set, that wakes the queue. If it changed before,
-	   the second try finds this. */
+	/* Tries twice. If the chunk changes after `waiting` was set, the change wakes the queue. The second try finds
+	   an earlier change. */
 	for (unsigned i = 0; i < 2; i++) {
 		if (chunk_state(table, index) != CHUNK_READY && write_denied(request, chunk, index))
 			return FAR_WAITS;
@@ -102,8 +102,8 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 	return FAR_WAITS;
 }
 
-/* Sends a write whose pages were counted. Returns FAR_GOES_ON if it was sent or must be made anew. Returns
-   FAR_WAITS if the rebuild window has some of the pages. */
+/* Sends a write whose pages were counted. Returns FAR_GOES_ON if the write was sent, or if its piece must be made
+   anew. Returns FAR_WAITS if the rebuild window has some of the pages. */
 static enum far_progress write_publish(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
 				       const struct chunk_view *view, uint64_t donors)
 {
@@ -124,8 +124,8 @@ static void write_await(struct far_queue *queue, struct far_request *request, ui
 {
 	bool up = far_link_donor_is_up(queue, (unsigned)links->away);
 
-	/* The donor is up, so its connection is being made. The queue is woken when this has succeeded or
-	   failed. */
+	/* The donor is up, so its connection is being made. The queue is woken when the connection is established or
+	   has failed. */
 	if (links->others && up)
 		return;
 	/* Another replica's donor can be reached, so the control thread will detach this slot and wake the queue.

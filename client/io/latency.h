@@ -5,9 +5,8 @@
  * which gives p99. The histogram has four buckets per power of two, from 256 ns to 4 s. After LATENCY_WINDOW
  * answers all buckets are halved, so that old answers count less.
  *
- * The mean falls faster than it rises. A single slow answer therefore does not divert reads from a fast donor, and
- * a donor that has recovered soon counts as fast again. An overdue answer already counts before it arrives
- * (latency_overdue()).
+ * The mean falls faster than it rises. So a single slow answer does not divert reads from a fast donor, and a
+ * recovered donor soon counts as fast again. An overdue answer already counts before it arrives (latency_overdue()).
  *
  * Threads: the queue's. No allocation, no lock. Times are in ns.
  */

@@ -14,7 +14,7 @@
  * and return to the first chunk after the last. No chunk then gets two slabs of one failure domain (McNaughton's
  * wrap-around rule, 1959). The client places slabs at random, so it may run out a little earlier.
  *
- * Threads. One thread at a time uses a struct failure_domains. The control thread uses the one of a store. Any
+ * Threads. One thread at a time uses a struct failure_domains. The control thread uses the struct of a store. Any
  * thread may call failure_domains_chunks() and failure_domains_room().
  */
 #ifndef CLIENT_FAILURE_DOMAINS_H
@@ -43,8 +43,8 @@ uint64_t failure_domains_mates(const struct failure_domains *domains, unsigned d
    unknown counts as a domain of its own, so the result may be too high. */
 unsigned failure_domains_count(const struct failure_domains *domains, unsigned count);
 
-/* Returns true if the first @count donors are in fewer failure domains than @replicas. @text then says so, names
-   two donors of one failure domain, and advises what to do. @count must be at least @replicas. */
+/* @count must be at least @replicas. Returns true if the first @count donors are in fewer failure domains than
+   @replicas. @text then says so, names two donors of one failure domain, and advises what to do. */
 #define FAILURE_DOMAINS_TEXT_MAX 1024
 bool failure_domains_lack(const struct failure_domains *domains, unsigned count, unsigned replicas,
 			  const char *const uris[], char text[FAILURE_DOMAINS_TEXT_MAX]);
@@ -56,7 +56,7 @@ struct failure_domains_share {
 /* Returns how many chunks fit, with each chunk's replicas in @replicas failure domains. @count is at most
    FAR_DONORS_MAX. */
 uint64_t failure_domains_chunks(const struct failure_domains_share *shares, unsigned count, unsigned replicas);
-/* Returns how many bytes of chunks fit. Each chunk counts once, whatever its replicas. @donors comes from
+/* Returns how many bytes of chunks fit. Each chunk counts once, however many replicas it has. @donors comes from
    far_donors() or far_query(). A donor that is lost, or has no known figures, contributes nothing. */
 uint64_t failure_domains_room(const struct far_donor_info *donors, unsigned count, unsigned replicas);
 

@@ -41,7 +41,7 @@ uint32_t leases_ask(struct leases *leases, unsigned donor);
 bool leases_donors_away(const struct leases *leases);
 bool leases_donors_missing(const struct leases *leases);
 
-/* Marks the pages of a chunk that has no replica left as lost. Returns how many pages are lost. */
+/* Marks the pages of a chunk as lost, because the chunk has no replica left. Returns how many pages are lost. */
 uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now);
 
 /* --- leases_recalls.c --- */
@@ -59,8 +59,8 @@ bool leases_slots_recalled(const struct leases *leases, uint32_t index, const st
  * slot, and among equals a slot whose donor has a mate in another FULL slot. A recalled slot with such a mate may
  * be detached in any case. Any other slot may be detached only if there are more FULL slots than replicas.
  *
- * The surplus slot may be one that is not recalled. For example, its recall was withdrawn when its replacement was
- * already FULL, or the store was adopted just after the replacement had become FULL.
+ * The slot need not be recalled. For example, the slot's recall was withdrawn when the replacement was already FULL,
+ * or the store was adopted just after the replacement had become FULL.
  */
 bool leases_spare(const struct leases *leases, uint32_t index, unsigned *ret_replica);
 /* Returns the donors of the chunk's slots, except slot @but and recalled slots, one bit each. No other slot of the
@@ -79,7 +79,7 @@ void leases_wants_start(struct leases *leases, uint64_t now);
 /* If a want was granted this slab, which the donor now recalls, takes the slab from the want. Releases the slab,
    unless @taken says that the donor has taken it already. Returns false if no want has the slab. */
 bool leases_wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool taken, uint64_t now);
-/* Makes all wants forget their requests to the donor, and the slabs that it has granted. */
+/* Makes all wants forget their requests to the donor, and the slabs that the donor has granted. */
 void leases_wants_drop(struct leases *leases, unsigned donor);
 /* Asks again for the slabs that wants still need, because other donors can be asked now. */
 void leases_wants_resume(struct leases *leases, uint64_t now);
@@ -91,7 +91,7 @@ void leases_join_granted(struct leases *leases, struct leases_join *join, const 
 void leases_join_denied(struct leases *leases, struct leases_join *join, uint64_t now);
 /* Returns true if a join will release the slab as soon as no operation uses it. */
 bool leases_joins_drain(const struct leases *leases, unsigned donor, uint64_t slab);
-/* Returns true if a join has requested a slab of the donor, or has one. */
+/* Returns true if a join has requested or has a slab of the donor. */
 bool leases_joins_use(const struct leases *leases, unsigned donor);
 /* If a join fills this slot, notes that slot and slab are gone. */
 void leases_joins_cut(struct leases *leases, uint32_t index, unsigned replica);

@@ -115,7 +115,7 @@ static int choose(struct leases *leases, uint64_t excluded, bool all)
 
 		free[i] = donor->free >= asked + leases->config.slab_bytes ? donor->free - asked : 0;
 		/* A donor may have a free slab although its last figures show none, because another client may have
-		   released one. */
+		   released a slab. */
 		if (all)
 			free[i]++;
 		if (!donor->live || donor->away)
@@ -201,7 +201,7 @@ void leases_sort(struct leases *leases, uint32_t index, uint64_t now)
 {
 	struct chunk_table *table = leases->table;
 
-	/* Clears the bit before it looks. If a queue changes the chunk after that, it sets the bit again. */
+	/* Clears the bit before it looks at the chunk. A queue that changes the chunk later sets the bit again. */
 	chunk_attention_clear(table, index);
 	switch (chunk_state(table, index)) {
 	case CHUNK_WANTED:
@@ -211,8 +211,8 @@ void leases_sort(struct leases *leases, uint32_t index, uint64_t now)
 	case CHUNK_READY:
 		if (chunk_pages_held(table, index))
 			return;
-		/* The bit stays set while the chunk is in the list. A queue that empties the chunk again then need
-		   not wake the control thread. */
+		/* The bit stays set while the chunk is in the list. So a queue that empties the chunk again need not
+		   wake the control thread. */
 		chunk_attention_set(table, index);
 		leases_list_put(leases, LEASES_IDLE, index, now);
 		return;
@@ -261,8 +261,8 @@ static void idle_release(struct leases *leases, uint64_t now)
 	}
 }
 
-/* Sorts chunks that were granted some time ago. By now their writers have counted pages in them, or do not need
-   them. */
+/* Sorts chunks that were granted some time ago. By now their writers have counted pages in these chunks, or do not
+   need them. */
 static void fresh_sort(struct leases *leases, uint64_t now)
 {
 	uint32_t index;

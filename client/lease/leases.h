@@ -2,9 +2,9 @@
  * leases: decides which slabs the client asks for and releases. A state machine without I/O or clock.
  *
  * Theory of operation. Queues mark chunks that need a slab or have become empty (chunks.h, `attention`).
- * leases_scan() puts marked chunks into lists. leases_tick() and the answers of donors move them on. Each event may
- * add actions, which the caller takes with leases_next() until there are none: requests to donors, and jobs for the
- * rebuild thread.
+ * leases_scan() puts marked chunks into lists. leases_tick() and the answers of donors move the chunks on. Each event
+ * may add actions: requests to donors, and jobs for the rebuild thread. The caller takes actions with leases_next()
+ * until there are none.
  *
  * A slab for a new chunk. leases_wants_start() turns a WANTED chunk into a want: one lease request for each
  * replica, to donors that placement.c chooses. If a donor denies a request, another donor is asked. When all
@@ -14,20 +14,19 @@
  * (integrity_begin()).
  *
  * An empty chunk. Its slabs are released only after idle_ns, because a program may fill and empty the same chunk
- * again and again. A want that needs slabs in this time gets those of the idle chunk at once. A chunk that was just
- * granted is looked at again after idle_ns, because its writer may have gone meanwhile. A chunk that was asked for
- * ahead of its first write counts as idle at once, so any want may take its slabs.
+ * again and again. A want that needs slabs in this time gets the slabs of the idle chunk at once. A chunk that was
+ * just granted is looked at again after idle_ns, because its writer may have gone meanwhile. A chunk that was asked
+ * for ahead of its first write counts as idle at once, so any want may take its slabs.
  *
  * A donor that is away. The client asks no away donor for slabs, and releases none of its slabs. So when the donor
  * returns, it still holds the slabs that the chunk table names (claims.h). A want that only this donor could serve
- * waits for it until the timeout. Requests that the donor has not answered are repeated later. If the donor did
- * grant a slab, nobody claims that slab, and the donor takes it back.
+ * waits for it until the timeout. Requests that the donor has not answered are repeated later. If the donor has
+ * granted a slab for such a request, nobody claims the slab, so the donor takes it back.
  *
- * Replicas. With several replicas, no write waits for an away or lost donor if another donor is up. A new chunk
- * then begins with fewer slabs. If a write meets a slot whose donor is away, the queue marks the chunk
- * (chunk_hinder()). If another replica's donor is up, the away donor's slot is detached: it is not written any
- * more, and never read again. When a donor is lost, its slots are detached. A chunk that has no other replica is
- * lost.
+ * Replicas. With several replicas, no write waits for an away or lost donor if another donor is up. So a new chunk
+ * may begin with fewer slabs than replicas. If a write meets a slot whose donor is away, the queue marks the chunk
+ * (chunk_hinder()). If another replica's donor is up, the away donor's slot is detached: it is not written any more,
+ * and never read again. When a donor is lost, its slots are detached. A chunk that has no other replica is lost.
  *
  * Joins. A chunk that lacks a replica gets a join. At most LEASES_JOINS_MAX joins run at a time, and chunks with
  * the fewest readable replicas are first. A join asks a donor that has no slab of the chunk. It puts the granted
@@ -43,13 +42,13 @@
  *
  * Recalls. A donor that needs its memory recalls slabs (REVOKE). A chunk with a recalled slab counts as lacking a
  * replica, so it gets a join on another donor. When enough replicas are on other donors, the recalled slot is
- * detached, and the slab is released when no operation uses it. If the deadline comes first, the slot is detached
- * at once. The chunk continues with its other replicas, or is lost if it has none. That slab is not released,
- * because its donor takes it.
+ * detached, and the slab is released when no operation uses it. If the deadline comes first, the slot is detached at
+ * once, and the donor takes the slab, so the slab is not released. The chunk continues with its other replicas, or is
+ * lost if it has none.
  *
- * Backup. If all slabs of a chunk are recalled, no other donor has a free slab, and there is a backup, the chunk
- * leaves for the backup (LEASES_LEAVE). The caller moves the chunk's pages there, and new writes go there, too.
- * When the chunk is empty and no operation uses its slabs, they are released.
+ * Backup. If the store has a backup, a chunk leaves for it (LEASES_LEAVE) when all its slabs are recalled and no
+ * other donor has a free slab. The caller moves the chunk's pages there, and new writes go there, too. When the chunk
+ * is empty and no operation uses its slabs, the slabs are released.
  *
  * Leaving donors. When the user removes a donor from the list (leases_donor_leave()), each of its slabs counts as
  * recalled without a deadline. So its chunks move to other donors as for any recall, and stay if no other donor has
@@ -70,13 +69,12 @@
 #include <stdint.h>
 
 /* The most wants at a time. Together with LEASES_WINDOW this must not exceed the number of unsent messages that a
-   connection queues, because a connection whose queue is full counts as broken, although its donor may only be
-   slow. */
+   connection queues. A connection whose queue is full counts as broken, although its donor may only be slow. */
 #define LEASES_WANTS_MAX 16
 /* No slab is released while this many requests to one donor are in flight. */
 #define LEASES_WINDOW 16
 #define LEASES_ACTIONS 512
-/* The most joins at a time. With two, a donor makes the next slab ready while the first is filled. */
+/* The most joins at a time. With two joins, a donor makes the next slab ready while another slab is filled. */
 #define LEASES_JOINS_MAX 2
 
 struct leases_config {
@@ -207,8 +205,8 @@ void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
    slabs that the chunk table names. */
 void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now);
 void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uint64_t free, uint64_t now);
-/* @claiming is true when the client begins to claim the donor's slabs. It is false if the claiming has ended before
-   the donor was up. */
+/* @claiming is true when the client begins to claim the donor's slabs. @claiming is false if the claiming ends before
+   the donor is up. */
 void leases_donor_claiming(struct leases *leases, unsigned donor, bool claiming);
 /* The donor's slabs are gone. Returns how many pages are lost. */
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now);
@@ -220,8 +218,8 @@ void leases_donor_stay(struct leases *leases, unsigned donor);
 void leases_donor_gone(struct leases *leases, unsigned donor, uint64_t now);
 /* Returns true if the donor has no slab of ours, and no request to it is in flight. */
 bool leases_donor_is_empty(const struct leases *leases, unsigned donor);
-/* Marks the slabs of leaving donors as recalled. Must be called every second or so, because new slabs may need the
-   mark: a request in flight may bring one, and a donor that has come back clears the marks
+/* Marks the slabs of leaving donors as recalled. Must be called every second or so, because more slabs may need the
+   mark. A request in flight may bring a new slab, and a donor's marks are cleared when it comes back
    (leases_recall_void()). */
 void leases_leaving_tick(struct leases *leases, uint64_t now);
 /* Returns true if some join is active: a chunk's pages are being copied or moved. */
@@ -231,31 +229,31 @@ void leases_scan(struct leases *leases, uint64_t now);
 void leases_tick(struct leases *leases, uint64_t now);
 
 /* Handle the answers to requests. @slot has address, rkey and slab. If nobody waits for the slab any more, it is
-   released. Return false if the donor has broken the protocol: it has no such request, or the slab is ours already.
-   The caller must then treat the donor as away. */
+   released. Return false if the donor has broken the protocol: no such request is in flight, or the slab is ours
+   already. The caller must then treat the donor as away. */
 bool leases_granted(struct leases *leases, unsigned donor, uint32_t request, const struct chunk_slot *slot,
 		    uint64_t now);
 bool leases_denied(struct leases *leases, unsigned donor, uint32_t request, uint64_t now);
 bool leases_released(struct leases *leases, unsigned donor);
 
-/* leases_recalls_open() allocates the memory for recalls. It is touched only when a slab is recalled. Returns 0 or
-   -ENOMEM. */
+/* leases_recalls_open() allocates the memory for recalls. The memory is touched only when a slab is recalled. Returns
+   0 or -ENOMEM. */
 int leases_recalls_open(struct leases *leases);
 void leases_recalls_close(struct leases *leases);
 /*
  * Messages of a donor about one of its slabs:
  *
- *   leases_recall  The donor recalls the slab. The client may use it until @until (ns), or without limit if that is
- *                  UINT64_MAX. Returns false if no chunk has the slab.
+ *   leases_recall  The donor recalls the slab. The client may use it until @until (ns). UINT64_MAX means no limit.
+ *                  Returns false if no chunk has the slab.
  *   leases_keep    The donor withdraws its recall.
  *   leases_taken   The donor has taken the slab. Returns how many pages are lost.
  */
 bool leases_recall(struct leases *leases, unsigned donor, uint64_t slab, uint64_t until, uint64_t now);
 void leases_keep(struct leases *leases, unsigned donor, uint64_t slab);
 uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint64_t now);
-/* Clears a recall of the slot. Called when the slot gets a new slab, because a restarted donor may use the name of
-   an old one. Also called when a donor has come back and confirmed the slab, because the donor then sends its
-   recalls again. */
+/* Clears a recall of the slot. Called when the slot gets a new slab, because a restarted donor may give this slab the
+   name of an old slab. Also called when a donor has come back and confirmed the slab, because the donor then sends
+   its recalls again. */
 void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica);
 /* leases_recalls_tick() detaches slots whose deadline has passed, and returns how many pages are lost.
    leases_recalls_due() returns when to call it next, or UINT64_MAX for never. */

@@ -1,4 +1,4 @@
-/* leases_joins: gives chunks that lack a replica another one. See leases.h and internal.h. */
+/* leases_joins: gives a new replica to each chunk that lacks a replica. See leases.h and internal.h. */
 #include "client/lease/internal.h"
 
 #include <assert.h>
@@ -85,7 +85,7 @@ static bool chunk_is_mated(const struct leases *leases, uint32_t index)
 	return !leases_slots_apart(leases, slots);
 }
 
-/* Returns true if the chunk has too few replicas, not counting recalled ones. */
+/* Returns true if the chunk has too few replicas, not counting recalled replicas. */
 static bool chunk_lacks_replicas(const struct leases *leases, uint32_t index)
 {
 	return chunk_replicas_missing(leases->table, index) || leases_recalled_slots(leases, index);
@@ -180,7 +180,7 @@ static bool chunk_can_leave(const struct leases *leases, uint32_t index)
 	return up && leases_recalled_slots(leases, index) == full;
 }
 
-/* Called if no donor has a free slab for the join. Lets the chunk leave for the backup if there is one and all
+/* Called if no donor has a free slab for the join. Lets the chunk leave for the backup if there is a backup and all
    slabs of the chunk are recalled. Returns true if the chunk leaves. */
 static bool join_leaves(struct leases *leases, struct leases_join *join)
 {
@@ -203,9 +203,9 @@ static bool join_is_wanted(const struct leases *leases, const struct leases_join
 	return join_is_current(leases, join) && chunk_lacks(leases, join->chunk);
 }
 
-/* Returns true if the join's donor is not a mate of any donor that has a slot of the chunk, except slot @replica
-   and recalled slots. This may have changed since the donor was asked, if a donor returned with another failure
-   domain or withdrew a recall. */
+/* Returns true if the join's donor is no mate of the donors of the chunk's slots. Slot @replica and recalled slots do
+   not count. The result may have changed since the donor was asked, if a donor has returned with another failure
+   domain or withdrawn a recall. */
 static bool join_is_apart(const struct leases *leases, const struct leases_join *join, unsigned replica)
 {
 	uint64_t going, used = leases_used(leases, join->chunk, replica, &going);
@@ -370,7 +370,7 @@ static void join_emptied(struct leases *leases, const struct leases_join *join, 
 		leases_list_remove(leases, join->chunk);
 		leases_sort(leases, join->chunk, now);
 	}
-	/* While a donor is away, an idle chunk keeps its slabs, because a claim may name them. idle_release()
+	/* While a donor is away, an idle chunk keeps its slabs, because a claim may name these slabs. idle_release()
 	   releases them later. */
 	if (chunk->list == LEASES_IDLE && !leases_donors_away(leases) &&
 	    leases_take_idle(leases, join->chunk, now, slots))
@@ -412,10 +412,10 @@ void leases_left(struct leases *leases, unsigned index, bool good, uint64_t now)
 /* --- Looking for chunks --------------------------------------------------------------------------------------- */
 
 /*
- * Finds the next chunk for which chunk_lacks() is true, which can be read, and which has no join. Chooses the one
- * with the fewest readable replicas. If no donor had a slab for the last chosen chunk (`join_any`), chooses the
- * first such chunk instead, so that the same chunk is not chosen for ever. Sets *ret_lacking if chunk_lacks() is
- * true for any chunk. Returns false if no chunk was found.
+ * Looks for chunks for which chunk_lacks() is true. Such a chunk must have pages, a readable replica and no join.
+ * Chooses the chunk with the fewest readable replicas. If no donor had a slab for the last chosen chunk (`join_any`),
+ * chooses the next such chunk instead. Otherwise the same chunk might be chosen for ever. Sets *ret_lacking if
+ * chunk_lacks() is true for any chunk. Returns false if no chunk was found.
  */
 static bool joins_seek(struct leases *leases, uint32_t *ret_index, bool *ret_lacking)
 {

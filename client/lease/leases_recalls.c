@@ -167,9 +167,9 @@ uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, 
 }
 
 /*
- * Releases a slab that the donor still counts as ours, although no chunk has it. This is a slab whose deadline
- * passed: its slot was detached so that the donor could take the slab, but the donor has not. If the slab was
- * released already, the donor denies this release.
+ * Releases a slab that the donor still counts as ours, although no chunk has it. Its slot was detached after the
+ * deadline, so that the donor could take the slab. But the donor has not taken it yet. If the slab was released
+ * already, the donor denies this release.
  */
 static void left_release(struct leases *leases, unsigned donor, uint64_t slab)
 {
@@ -303,9 +303,9 @@ uint64_t leases_taken(struct leases *leases, unsigned donor, uint64_t slab, uint
 	return slot_leave(leases, index, replica, now);
 }
 
-/* Looks at all recalls, and adds the number of recalled slabs to *slabs. @leaves is @leases or NULL. Unless it is
-   NULL, also detaches the slots whose deadline has passed, and adds the number of lost pages to *lost. Returns the
-   next deadline, or UINT64_MAX for none. */
+/* Looks at all recalls, and adds the number of recalled slabs to *slabs. Returns the next deadline, or UINT64_MAX for
+   none. @leaves is NULL or @leases. With @leases, also detaches the slots whose deadline has passed, and adds the
+   number of lost pages to *lost. */
 static uint64_t recalls_walk(const struct leases *leases, struct leases *leaves, uint64_t now, uint64_t *lost,
 			     unsigned *slabs)
 {

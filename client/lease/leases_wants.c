@@ -69,15 +69,15 @@ void leases_want_deny(struct leases *leases, struct leases_want *want, int statu
 	want_end(leases, want);
 }
 
-/* Gives the want the slabs of an idle chunk. They need not be zeroed, because no page is read before it is written.
-   Returns true if an idle chunk had suitable slabs. */
+/* Gives the want the slabs of an idle chunk. The slabs need not be zeroed, because no page is read before it is
+   written. Returns true if an idle chunk had suitable slabs. */
 static bool want_take_idle(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX], whole[FAR_REPLICAS_MAX];
 	uint32_t index;
 	unsigned count = 0;
 
-	/* While a donor is away, its slabs may be claimed, and a slab must not change its chunk then. */
+	/* While a donor is away, no slab may change its chunk, because the donor's slabs may be claimed. */
 	if (leases_donors_away(leases))
 		return false;
 	while (leases_list_first(leases, LEASES_IDLE, &index) && leases_has_room(leases)) {
@@ -91,14 +91,14 @@ static bool want_take_idle(struct leases *leases, struct leases_want *want, uint
 			want_publish(leases, want, whole, now);
 			return true;
 		}
-		/* The slabs do not fit: a donor is lost, recalls its slab, or two donors are mates. */
+		/* The slabs do not fit: a donor is lost, a slab is recalled, or two donors are mates. */
 		leases_release_slots(leases, slots);
 	}
 	return false;
 }
 
-/* Returns the donors that have granted this want a slab or are asked for one, one bit each. The other replicas must
-   not be on these donors or their mates. */
+/* Returns the donors that have granted this want a slab, or have not answered its request, one bit each. The other
+   replicas must not be on these donors or their mates. */
 static uint64_t want_used(const struct leases *leases, const struct leases_want *want)
 {
 	uint64_t used = 0;

@@ -1,10 +1,10 @@
 /*
  * placement: chooses the donor that is asked for the next slab.
  *
- * Theory of operation. Two donors are drawn at random, and the one with more free memory is chosen. This spreads
- * slabs nearly as evenly as always choosing the freest donor (the power of two choices, Mitzenmacher 2001). But
- * many clients that have the same outdated figures do not all choose the same donor. The random generator is passed
- * in, so that a test can repeat a history.
+ * Theory of operation. Two donors are drawn at random, and the donor with more free memory is chosen. So slabs are
+ * spread nearly as evenly as if the freest donor were always chosen (the power of two choices, Mitzenmacher 2001).
+ * But many clients that have the same outdated figures do not all choose the same donor. The random generator is
+ * passed in, so that a test can repeat a history.
  */
 #ifndef CLIENT_PLACEMENT_H
 #define CLIENT_PLACEMENT_H

@@ -51,8 +51,8 @@ void warmth_look(struct warmth *warmth, uint64_t now);
  * Writes the next messages into warmth->messages. Returns one bit for each donor that has a message.
  *
  * @donors has one bit for each donor that can receive a message. A chunk with a slab on any other donor is skipped
- * until after the next warmth_look(). If there are more chunks than fit into the messages, the next call reports
- * them. This needs no timer, because the control thread calls the function whenever it is awake.
+ * until after the next warmth_look(). If not all chunks fit into the messages, the next call reports the others. This
+ * needs no timer, because the control thread calls the function whenever it is awake.
  */
 uint64_t warmth_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t donors, uint64_t now);
 

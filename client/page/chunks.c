@@ -201,9 +201,9 @@ static bool attention_set(struct chunk_table *table, uint64_t index)
 	return !(atomic_fetch_or(&table->attention[index / 64], bit) & bit);
 }
 
-/* Adds @pages to the count of a READY chunk whose word was *@word. Returns false if the word has changed, so that
-   nothing was added, or if the chunk was lost after the addition, which voids it. The caller then tries again with
-   *@word, the current word. */
+/* Adds @pages to the count of a READY chunk whose word was *@word. Returns false, after adding nothing, if the word
+   has changed. Also returns false if the chunk was lost after the addition, which is then void. The caller then tries
+   again with *@word, the current word. */
 static bool ready_hold(struct chunk *chunk, uint64_t *word, uint32_t pages, struct chunk_view *ret_view)
 {
 	uint64_t before = *word;

@@ -12,10 +12,10 @@
  * a slab for each replica. chunk_publish() stores the slabs in the slots and makes the chunk READY. If all replicas
  * are lost together with their donors, the chunk is LOSING while the control thread marks its pages as lost.
  *
- * The count is the number of live pages, plus the pages of writes in flight, plus one for each join or copy that
- * uses the chunk. So when the count is 0, nobody uses the chunk, and the control thread may release its slabs
- * (chunk_take_idle()). The epoch changes whenever all slots change together. Pages that were counted in an older
- * epoch must not be subtracted from the new count.
+ * The count is the sum of live pages, pages of writes in flight, and one for each join or copy that uses the chunk.
+ * So when the count is 0, nobody uses the chunk, and the control thread may release its slabs (chunk_take_idle()).
+ * The epoch changes whenever all slots change together. Pages that were counted in an older epoch must not be
+ * subtracted from the new count.
  *
  * While a chunk is READY, single slots may change. The count stays the same.
  *
@@ -37,25 +37,25 @@
  * address is stored before the slot's word and loaded after it.
  *
  * Before a queue sends a piece, it publishes the piece with the version, and then compares the version again. So a
- * thread that changes a slot can find the pieces that still use the old one (far_queue.h, "Publishing").
+ * thread that changes a slot can find the pieces that still use the old slot (far_queue.h, "Publishing").
  *
- * Threads. Any thread may call the functions above "The control thread". The other functions are for the control
- * thread, and only it moves a chunk out of WANTED or READY. Queues set a chunk's bit in `attention` to show the
- * control thread where to look.
+ * Threads. Any thread may call the functions above the line "The control thread". The other functions are for the
+ * control thread, and only it moves a chunk out of WANTED or READY. Queues set a chunk's bit in `attention` to show
+ * the control thread where to look.
  *
  * After a crash. The table may lie in a file (state.h), and another process may adopt it. The earlier process may
  * have been killed between any two stores. chunk_recover() then repairs these states:
  *
- * - WANTED: the chunk becomes NONE, because the write that waited has ended with its process. If a donor has
- *   granted a slab meanwhile, nobody claims it, and the donor takes it back.
- * - READY: the slots are complete, because the word is stored after them. The address and rkey of a slot may not
- *   belong together, if chunk_readdress() was interrupted, but the claim of the slab renews both before use. A
- *   JOINING slot is detached, because nobody fills it any more. If a slot missed a write, it was detached before
- *   that write was complete, so a FULL slot has all complete writes. The live pages are counted anew, because the
- *   old count may be wrong: it included writes in flight, and its last change may be missing.
+ * - WANTED: the chunk becomes NONE, because the write that waited has ended with its process. If a donor has granted
+ *   a slab meanwhile, nobody claims this slab, and the donor takes it back.
+ * - READY: the slots are complete, because the chunk's word is stored after the slots. The address and rkey of a slot
+ *   may not belong together, if chunk_readdress() was interrupted, but the claim of the slab renews both before use.
+ *   A JOINING slot is detached, because nobody fills it any more. If a slot missed a write, it was detached before
+ *   that write was complete, so a FULL slot has all complete writes. The live pages are counted anew, because the old
+ *   count may be wrong: it included writes in flight, and its last change may be missing.
  * - LOSING: some pages are marked lost. The others are now marked lost, too, and the chunk becomes NONE.
- * - NONE with live pages: a write was committed while its chunk was being lost, and the process ended before it
- *   could compare the epoch (far_answer.c). These pages are lost, too.
+ * - NONE with live pages: a write was committed while its chunk was being lost. The process ended before it could
+ *   compare the epoch (far_answer.c). These pages are lost, too.
  * - NONE, but a donor still has its slab: the process ended before it sent the release, or before another chunk got
  *   the slab. Nobody claims this slab, so the donor takes it back. Two chunks never name the same slab, because a
  *   slab is removed from one chunk before it is added to another.
@@ -97,8 +97,8 @@ struct chunk {
 	} slots[FAR_SLOTS_MAX];
 	/* Only the control thread uses the fields below. */
 	_Alignas(64) uint64_t slabs[FAR_SLOTS_MAX];
-	/* The chunk's list (enum leases_list_kind), its neighbours there (index + 1, or 0 for none), and since when
-	   it is in the list. */
+	/* The chunk's list (enum leases_list_kind), its neighbours in the list (index + 1, or 0 for none), and the
+	   time when it entered the list. */
 	uint8_t list;
 	uint32_t previous, next;
 	uint64_t since;
@@ -138,8 +138,8 @@ int chunk_table_place(struct chunk_table *table, uint64_t pages, uint64_t chunk_
 
 enum chunk_state chunk_state(const struct chunk_table *table, uint64_t index);
 uint32_t chunk_pages_held(const struct chunk_table *table, uint64_t index);
-/* Returns true if the chunk never had a slab, and was never denied one. A denial with -ENOMEM does not count. None
-   of its pages was ever written then, and its part of the integrity arrays may not be present. */
+/* Returns true if the chunk never had a slab, and was never denied one. A denial with -ENOMEM does not count. No page
+   of an untouched chunk was ever written, and the chunk's part of the integrity arrays may not be present. */
 bool chunk_is_untouched(const struct chunk_table *table, uint64_t index);
 
 /* Copies the slots of a READY chunk. Returns false if the chunk is not READY. */
@@ -168,17 +168,17 @@ bool chunk_drop(struct chunk_table *table, uint64_t index, uint32_t epoch, uint3
 /* Stores the epoch of a READY chunk. Returns false if the chunk is not READY, so that nothing is counted in it. */
 bool chunk_epoch(const struct chunk_table *table, uint64_t index, uint32_t *ret_epoch);
 /*
- * Returns true if the chunk is still READY in @epoch. A full memory fence comes first. If this returns true and the
- * chunk is lost later, the control thread sees all earlier stores of this thread when it marks the chunk's pages as
- * lost.
+ * Returns true if the chunk is still READY in @epoch. A full memory fence comes first. If the chunk is lost after
+ * this call has returned true, the control thread marks the chunk's pages as lost. At that moment it sees all stores
+ * that this thread made before the call.
  */
 bool chunk_is_current(const struct chunk_table *table, uint64_t index, uint32_t epoch);
 
 /* Returns true if the chunk is still READY with the slots of @view. Earlier stores of this thread are ordered
    before this check. */
 bool chunk_is_unchanged(const struct chunk_table *table, uint64_t index, const struct chunk_view *view);
-/* Adds @pages to the count of a READY chunk, like chunk_hold(). Returns false if the chunk is not READY, and does
-   not ask for a slab. */
+/* Adds @pages to the count of a READY chunk, like chunk_hold(). Returns false if the chunk is not READY, but does not
+   ask for a slab. */
 bool chunk_hold_ready(struct chunk_table *table, uint64_t index, uint32_t pages, struct chunk_view *ret_view);
 /* Notes that a write waits for a donor that is away. The caller must wake the control thread. If another replica's
    donor is up, that thread detaches the away donor's slot and wakes the waiting queues. */

@@ -1,34 +1,35 @@
 /*
- * integrity: for each page, a checksum and a generation (10 bytes). For a page that is sealed (seal.h), a
- * generation and the record that opens it (26 bytes).
+ * integrity: keeps a checksum and a generation of each page (10 bytes). For a sealed page (seal.h), keeps a
+ * generation and the record that opens the page (26 bytes).
  *
  * Theory of operation. To write a page, integrity_prepare() first stores the checksum of the new contents. Then the
  * contents are sent to donors. When all donors have answered, integrity_commit() raises the generation. A fetched
  * page is compared with the checksum (integrity_check()).
  *
  * The generation also says if the page has contents on donors (it is live), reads as zeroes (never written, or
- * discarded), or is lost. The checksum is keyed with a secret of this store, and covers page number and generation.
- * A donor can therefore lose a page, but it cannot change a page, exchange two pages, or return an old page without
- * notice. After 32,766 writes of a page its generations repeat. That is harmless, because an old copy with other
- * bytes still has another checksum. Both arrays are mapped lazily, so pages that were never written use no memory.
+ * discarded), or is lost. The checksum is keyed with a secret of this store, and covers page number and generation. A
+ * donor can therefore lose a page, but it cannot change a page, exchange two pages, or return an old page without
+ * notice. After 32,766 writes of a page its generations repeat. This repetition is harmless, because an old copy with
+ * other bytes still has another checksum. Both arrays are mapped lazily, so pages that were never written use no
+ * memory.
  *
  * Sealed pages. The seal's record replaces the checksum, and also covers page number and generation. Whatever this
  * comment says of checksums is true of records, too. The key is the first part of the secret. The counter of seal
  * numbers lies beside the records, so a process that adopts the store continues the same counter.
  *
  * Backup. With a backup (backup.h), a page whose last donor is lost becomes KEPT instead of lost: only the backup
- * still has its contents. A bit in the word of the generation marks it. The checksum shows if the backup returns
- * the right bytes.
+ * still has its contents. A bit in the word of the generation marks the page as KEPT. The checksum shows if the
+ * backup returns the right bytes.
  *
- * After a crash. The arrays may lie in a file (state.h), so that another process can adopt them. The earlier
- * process may have been killed during a write:
+ * After a crash. The arrays may lie in a file (state.h), so that another process can adopt them. The earlier process
+ * may have been killed at one of these moments of a write:
  *
  *   before the checksum    Nothing was sent, so the page is unchanged. If the record of a sealed page was stored only
  *                          in part, reads of the page fail.
  *   before the generation  The checksum already belongs to the new contents and the next generation. Donors may have
- *                          old, new or partly written contents. None of them match under the current generation, so
- *                          reads fail with -EBADMSG until the page is written again. A page without contents, or a
- *                          lost page, stays as it was.
+ *                          old, new or partly written contents. None of these contents match under the current
+ *                          generation, so reads fail with -EBADMSG until the page is written again. A page without
+ *                          contents, or a lost page, stays as it was.
  *   after the generation   The write is complete.
  *
  * The next write of such a page, by the next process, gets the same generation as the interrupted write. That is
@@ -73,18 +74,18 @@ struct integrity {
 /* Opens arrays for @pages pages that read as zeroes. Returns 0 or -ENOMEM. */
 int integrity_open(struct integrity *integrity, uint64_t pages);
 int integrity_open_sealed(struct integrity *integrity, uint64_t pages);
-/* Opens arrays in the caller's memory, which must outlive them: the generations and sums of @pages pages. The
-   memory is what another process has left, or holes of a file, which stay holes until integrity_begin(). @numbers
-   is NULL if pages are not sealed. */
+/* Opens arrays in the caller's memory, which must outlive them: the generations and sums of @pages pages. The memory
+   has the arrays of an ended process, or is holes of a file. Holes stay holes until integrity_begin(). @numbers is
+   NULL if pages are not sealed. */
 void integrity_place(struct integrity *integrity, uint64_t pages, _Atomic uint16_t *generations, _Atomic uint64_t *sums,
 		     _Atomic uint64_t *numbers, const uint8_t secret[INTEGRITY_SECRET_SIZE]);
 /* Frees the arrays. @integrity may be all zero. */
 void integrity_close(struct integrity *integrity);
 
 /*
- * integrity_populate() makes these pages' part of the arrays present (populate.h). integrity_begin() also clears
- * it, and is called before the pages are first used. Both do nothing unless the arrays are in the caller's memory.
- * Both return 0 or -ENOMEM.
+ * integrity_populate() makes these pages' part of the arrays present (populate.h). integrity_begin() also clears it,
+ * and is called before the pages are first used. Both do nothing if the arrays are not in the caller's memory. Both
+ * return 0 or -ENOMEM.
  */
 int integrity_populate(struct integrity *integrity, uint64_t page, uint64_t count);
 int integrity_begin(struct integrity *integrity, uint64_t page, uint64_t count);
@@ -125,8 +126,8 @@ bool integrity_check(const struct integrity *integrity, uint64_t page, const voi
 /* Does the work of store_same() for a page that is not sealed. */
 bool integrity_same(const struct integrity *integrity, uint64_t page, const void *data);
 
-/* The same functions for sealed pages, in the same order. integrity_sealer() opens the struct seal that they use,
-   and returns 0 or -ENOMEM. seal_load() must have succeeded. */
+/* The same functions for sealed pages, in the same order. seal_load() must have succeeded. integrity_sealer() opens
+   the struct seal that the others use, and returns 0 or -ENOMEM. */
 int integrity_sealer(const struct integrity *integrity, struct seal **ret_seal);
 /* Seals @data into @out, which the caller then writes. */
 void integrity_seal(struct integrity *integrity, struct seal *seal, uint64_t page, const void *data, void *out);

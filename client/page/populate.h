@@ -1,10 +1,9 @@
 /*
  * populate: makes memory present before it is needed.
  *
- * Theory of operation. A thread that carries out I/O must not take a page fault: under memory pressure, the fault
- * might wait for the very pages that this thread should write. Another thread therefore populates the memory in
- * advance. This also finds a file that cannot grow: populating fails with an error, where an access would raise
- * SIGBUS.
+ * Theory of operation. A thread that carries out I/O must take no page fault. Under memory pressure, the fault might
+ * wait for the very pages that this thread should write. Another thread therefore populates the memory in advance. If
+ * a file cannot grow, populating returns an error, while a later access would raise SIGBUS.
  *
  * Threads: any. Memory that is in use keeps its contents.
  */

@@ -15,8 +15,8 @@
 #define SEAL_TAG_SIZE 16
 #define SEAL_NONCE_SIZE 12
 #define SEAL_PLACE_SIZE 10
-/* The memory of libcrypto 3.0, and of one cipher context for AES-256-GCM. Both were measured: heap, and data that
-   processes do not share. */
+/* The memory of libcrypto 3.0, and of one cipher context for AES-256-GCM. Both were measured. They include the heap,
+   and data that processes do not share. */
 #define LIBRARY_BYTES (600u << 10)
 #define CONTEXT_BYTES 1536u
 
@@ -68,7 +68,7 @@ static bool library_find(void *handle)
 
 static void library_load(void)
 {
-	/* RTLD_NOW binds all names now, because later a fault may be served that must not wait for the dynamic
+	/* RTLD_NOW binds all names now, because a thread that serves a fault later must not wait for the dynamic
 	   linker. The library is never unloaded. */
 	void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	OSSL_LIB_CTX *context = handle && library_find(handle) ? library.OSSL_LIB_CTX_new() : NULL;

@@ -2,22 +2,22 @@
  * seal: encrypts one page with AES-256-GCM, so that a machine that stores or forwards the page can neither read nor
  * change it.
  *
- * Theory of operation. seal_encrypt() turns a page into a sealed page of the same length and a record: a number and
- * a tag. The caller keeps the record, because seal_decrypt() needs it, and also the place (struct seal_place) for
- * which the page was sealed. If page, record and place do not belong together, seal_decrypt() fails.
+ * Theory of operation. seal_encrypt() turns a page into a sealed page of the same length and a record: a number and a
+ * tag. The caller keeps the record. seal_decrypt() needs the record, and the place for which the page was sealed
+ * (struct seal_place). If page, record and place do not belong together, seal_decrypt() fails.
  *
  * The number is the cipher's nonce, and must never be used twice with one key. It therefore comes from a counter
  * that lives as long as the key. Each struct seal takes SEAL_BLOCK numbers at a time. At a million pages a second,
  * 2^64 numbers last for half a million years.
  *
- * The cipher is OpenSSL's (EVP), because it is faster than libsodium's. Contexts are kept, and only the nonce is
- * set for each page. On an EPYC with AES and AVX instructions, OpenSSL 3.0 then seals a page of 4096 bytes in 1.08
- * us (p50) and opens it in 1.09 us. libsodium 1.0.18 takes 2.25 and 2.51 us. On a processor without AES
+ * The cipher is OpenSSL's (EVP), because it is faster than libsodium's. Each struct seal keeps its contexts, and sets
+ * only the nonce for each page. On an EPYC with AES and AVX instructions, OpenSSL 3.0 then seals a page of 4096 bytes
+ * in 1.08 us (p50) and opens it in 1.09 us. libsodium 1.0.18 takes 2.25 and 2.51 us. On a processor without AES
  * instructions, OpenSSL's cipher runs in software.
  *
  * libcrypto is loaded when it is first needed (seal_load()), and is not linked. The reason is the preload library,
- * which is in every process of a program. These processes must not load a library that they do not use, and its
- * symbols must not replace those of the program. All memory of libcrypto, including its caches, belongs to a
+ * which is in every process of a program. These processes must not load a library that they do not use. The library's
+ * symbols must not replace symbols of the program. All memory of libcrypto, including its caches, belongs to a
  * library context of our own. The thread that opens the store creates this context, so a thread that serves faults
  * touches no memory of the program.
  *

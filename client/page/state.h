@@ -9,7 +9,7 @@
  *
  *   header       Fixed, and covered by a checksum: sizes, the client's id, the integrity secret, and the donors'
  *                addresses. Not covered: the incarnation of each donor that has our slabs, the counter of seal
- *                numbers, and the donors that were added since, whose addresses follow the fixed ones.
+ *                numbers, and the donors that were added later. Their addresses follow the fixed addresses.
  *   chunks       see chunks.h, with their attention bits
  *   generations  see integrity.h
  *   checksums    or, for sealed pages, the records that open them
@@ -19,8 +19,8 @@
  * file does not contain the key that the donors know. The key of sealed pages is part of the integrity secret.
  *
  * state_create() writes the header first and then sets the full length. Donors are asked for slabs only after that.
- * So a file that is empty or has the length of the header holds no slabs, and is used like a new one. Any other
- * file holds a whole store, or is damaged. When a store is closed for good, its file is emptied.
+ * So a file that is empty or has the length of the header holds no slabs, and is used like a new file. Any other file
+ * holds a whole store, or is damaged. When a store is closed for good, its file is emptied.
  *
  * Trust. Only the owner can access the file, so it is checked for damage but not for malice. state_adopt() is the
  * only check. After it, nothing in the header or the chunks refers to memory outside the arrays, or to a donor that

@@ -263,8 +263,8 @@ static void copy_answered(struct copier *copier, struct copy *copy)
 	struct visit *visit = &copier->visit;
 
 	if (copy->status < 0 && copy->state == COPY_READING && copy->count > 1) {
-		/* Returns to the pages of the failed read, and reads them one by one. Later pages that were copied
-		   already may be copied again. They are still valid, because the window keeps writes out. */
+		/* Returns to the pages of the failed read, and reads them one by one. Later pages may be copied
+		   twice. This does no harm, because the window keeps writes out. */
 		if (copy->page < visit->page) {
 			visit->page = copy->page;
 			copier->singles = copy->page + copy->count;

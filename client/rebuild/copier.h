@@ -112,8 +112,8 @@ struct copier {
 	uint64_t first;    /* its first page */
 	uint64_t patience; /* when the copier stops waiting for writes */
 	bool failed;       /* set by the chore: no more copies begin */
-	bool again;        /* a read failed: the visit continues at `page` when all are answered */
-	uint64_t singles;  /* pages before this one are read one by one */
+	bool again;        /* a read failed: after all answers, the visit continues at `page` */
+	uint64_t singles;  /* pages before this page are read one by one */
 	uint64_t copied;   /* pages copied, counted by the chore */
 };
 

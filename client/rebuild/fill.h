@@ -6,12 +6,12 @@
  *
  *   LEASES_FILL   Copies the pages of the chunk's FULL slots into a JOINING slot. First the chore waits for every
  *                 piece that was published before the slot existed. From then on, all writes go to the JOINING slot
- *                 as well. Then the chore copies the chunk's live pages, one window (copier.h) after another: it
- *                 reads them from a FULL slot, checks them like any fetched page, and writes them to the JOINING
+ *                 as well. Then the chore copies the chunk's live pages, one window (copier.h) after another. It
+ *                 reads the pages from a FULL slot, checks them like any fetched page, and writes them to the JOINING
  *                 slot's donor. Pages that are not live are skipped, because a later write of them goes to the
  *                 JOINING slot, too. A page that no replica has intact is also skipped.
- *   LEASES_DRAIN  Waits until no published piece uses a slot that the chunk had before, so that a slab can be
- *                 released.
+ *   LEASES_DRAIN  Waits until no published piece uses the chunk's slots as they were before the last change. A slab
+ *                 can then be released.
  *   LEASES_LEAVE  Copies the chunk's live pages to the backup in the same way. The pages are then KEPT (integrity.h).
  *                 New writes go to the backup anyway, because the chunk is leaving.
  *

@@ -3,13 +3,13 @@
  *
  * Theory of operation. Each chore makes passes over all pages of the store:
  *
- *   catch up    Copies to the backup the pages that it has missed, because its ring was full or its disk refused
- *               them. The chore reads them from donors and puts them into the ring. Meanwhile it raises the count
- *               of the pages' chunk, so that the slab is not released. Writes are not kept out, so a page may
- *               change during the copy. The backup notices this by the checksum, before the page goes to the disk
+ *   catch up    Copies missed pages to the backup: pages that found the ring full, or that the disk refused. The
+ *               chore reads these pages from donors and puts them into the ring. Meanwhile it keeps the chunk's count
+ *               raised, so that the chunk's slabs are not released. Writes are not kept out, so a page may change
+ *               during the copy. The backup notices this by the checksum, before the page goes to the disk
  *               (backup_ring.h).
- *   bring back  Copies KEPT pages (integrity.h) from the backup to donors. The chore first gets slabs for their
- *               chunk, if it has none. Then it reads the pages from the backup and writes them to the slabs, and the
+ *   bring back  Copies KEPT pages (integrity.h) from the backup to donors. If the pages' chunk has no slabs, the
+ *               chore first gets slabs. Then it reads the pages from the backup and writes them to the slabs, and the
  *               pages are live again. Their checksums and generations stay the same, so readers notice nothing. A
  *               window keeps writes out, as during a fill. If no donor has a free slab, the rest of the pass brings
  *               back only pages whose chunks have slabs.

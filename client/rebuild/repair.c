@@ -16,10 +16,9 @@
 
 /* --- Findings -------------------------------------------------------------------------------------------------- */
 
-/* Returns true if a write may have been cut off and not repeated yet, because the page's copies on donors may then
-   be wrong without a donor's fault. A cut-off write of a page in the window is counted in `redone` before copying
-   in the window begins, and until the window closes. Writes of an earlier process are repeated after the
-   adoption. */
+/* Returns true if a write may have been cut off and not repeated yet. In this case the page's copies on donors may be
+   wrong without a donor's fault. While pages in a window are copied, `redone` counts each cut-off write of these
+   pages. Writes of an earlier process are repeated after the adoption. */
 static bool writes_are_redone(const struct repair *repair)
 {
 	const struct copier *copier = repair->chore.copier;

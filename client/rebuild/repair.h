@@ -1,19 +1,19 @@
 /*
- * repair: rewrites pages on a donor that has changed them, from a donor that has them intact.
+ * repair: rewrites pages that one donor has changed, with the bytes of a donor that has them intact.
  *
  * Theory of operation. A queue asks for a repair (mailbox.h) when one donor has returned changed pages and another
- * has returned them intact. The scrub asks for a repair when a donor has returned changed pages. The chore then
- * handles the pages one by one, each in a window (copier.h) of its own. Meanwhile it raises the count of the page's
- * chunk, so that the slabs are not released. It first reads the page from the suspect donor again. If the page is
- * still changed, the chore reads it from another donor and writes it to the suspect donor. If writes are in flight
- * in the window and do not end, no repair is needed, because they rewrite the page on the suspect donor, too.
+ * donor has returned the pages intact. The scrub asks for a repair whenever a donor has returned changed pages. The
+ * chore then handles the pages one by one, each in a window (copier.h) of its own. Meanwhile it raises the count of
+ * the page's chunk, so that the slabs are not released. It first reads the page from the suspect donor again. If the
+ * page is still changed, the chore reads it from another donor and writes it to the suspect donor. If a write in
+ * flight in the window does not end, no repair is needed: this write also rewrites the page on the suspect donor.
  *
  * Counting and logging. A changed page that the scrub has found is counted and logged here, if it is still changed.
- * If no replica has a page intact, the page is spoilt, and this is logged. Nothing is counted or logged while a
- * write that was cut off has not been repeated yet, because the copies of its pages may differ until then. After an
- * adoption, the writes of the earlier process count as cut off for 10 s and twice timeout_ms. A spoilt page is
- * logged only once, until it is written again: the last REPAIR_SPOILT such pages are remembered. Each kind of line
- * is logged at most once a second.
+ * If no replica has a page intact, the page is spoilt, and this is logged. While some write that was cut off is not
+ * repeated yet, nothing is counted or logged: the copies of its pages may still differ. After an adoption, the writes
+ * of the earlier process count as cut off for 10 s plus twice timeout_ms. A spoilt page is logged only once until it
+ * is written again. For this, the chore remembers the last REPAIR_SPOILT spoilt pages. Each kind of line is logged at
+ * most once a second.
  *
  * Threads: the rebuild thread.
  */

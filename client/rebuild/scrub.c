@@ -44,15 +44,14 @@ static bool scrub_seek(struct scrub *scrub)
 	return true;
 }
 
-/* Ends the pass. Returns when the next one begins. */
+/* Ends the pass. Returns when the next pass begins. */
 static uint64_t scrub_pass_end(struct scrub *scrub)
 {
 	uint64_t next = scrub->begun + scrub_time(scrub->chore.copier, SCRUB_LEAST);
 
 	scrub->page = scrub->end = 0;
 	scrub->begun = 0;
-	/* Sets `dormant` before it looks for slabs. A slab that is leased after the look is found by
-	   scrub_wake(). */
+	/* Sets `dormant` before it looks for slabs. scrub_wake() finds a slab that is leased later. */
 	atomic_store(&scrub->dormant, true);
 	if (!has_slabs(scrub->chore.copier->far))
 		return COPIER_EVENT;

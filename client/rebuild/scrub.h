@@ -11,10 +11,10 @@
  * asks for a repair (repair.h). The repair reads the page again in a window, and counts, logs and rewrites it if it
  * is still wrong.
  *
- * Pace. The rate is far_config.scrub_rate, and a quarter of it while other queues have requests in flight. The
- * scrub reads SCRUB_BURST pages, then pauses. A pass over a small store takes as long as one over SCRUB_LEAST
- * bytes, so that the same pages are not read all the time. While no donor has a slab of this store, the scrub
- * sleeps (`dormant`) until scrub_wake() finds one.
+ * Pace. The rate is far_config.scrub_rate, and a quarter of it while other queues have requests in flight. The scrub
+ * reads SCRUB_BURST pages, then pauses. A pass takes at least as long as a pass over SCRUB_LEAST bytes, so that a
+ * small store is not read all the time. While no donor has a slab of this store, the scrub sleeps (`dormant`) until
+ * scrub_wake() finds a slab.
  *
  * Threads. The rebuild thread. The control thread calls scrub_wake(). Nothing is allocated.
  */
