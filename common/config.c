@@ -1,15 +1,15 @@
 /*
  * config: see config.h.
  *
- * Theory of operation. The command line is read first, then the files, the strongest first. While one of them is
- * read, it has a `struct source`. This records the current file and line for log lines. It also records which
- * settings this source has given, and which ones stronger sources have given, because those must not be
- * overwritten. A file of defaults is read twice: first for the program's own section, then for the shared section,
- * which is weaker. setting_take() checks and stores all values.
+ * Theory of operation. The command line and each file are sources of settings. The command line is the strongest source
+ * and is read first. The files follow, from the strongest to the weakest. While a source is read, its `struct source`
+ * has the current file and line for log lines. The struct also has two masks: the settings that this source has given,
+ * and the settings of stronger sources, which must not be overwritten. A file of defaults is read twice: first for the
+ * program's own section, then for the shared section, which is weaker. setting_take() checks and stores all values.
  *
  * libinih parses a file. It gets the lines from line_next(), which counts them. line_next() rejects lines that are
- * longer than libinih's buffer, because libinih would split them. It also removes indentation, because libinih would
- * take an indented line as the continuation of the setting before.
+ * longer than libinih's buffer, because libinih would split them. line_next() also removes indentation, because libinih
+ * would take an indented line as the continuation of the previous setting.
  *
  * Strings from the command line stay in argv. Strings from files, and items of lists, are allocated and never freed.
  *
@@ -241,7 +241,7 @@ static bool is_among(const char *name, const char *const *names)
 	return *names;
 }
 
-/* Returns true if @section is allowed in the file although it is not the one to read now. */
+/* Returns true if @section is allowed in the file, although the program is reading another section now. */
 static bool section_is_others(const struct source *source, const char *section)
 {
 	const struct config_defaults *defaults = source->defaults;
@@ -257,7 +257,7 @@ static bool section_is_shared(const struct source *source)
 static int line_take(void *user, const char *section, const char *name, const char *value)
 {
 	struct source *source = user;
-	/* Reset below if the line is valid; otherwise, line_next() reports the end of the file. */
+	/* Cleared below if the line is valid. While `failed` is set, line_next() reports the end of the file. */
 	source->failed = true;
 	if (!*section) {
 		log_error("%s:%u: '%.64s' stands before any section; write [%s] above it", source->file, source->line,
@@ -370,7 +370,7 @@ static int file_check_owner(int fd, const char *path)
 	return -EPERM;
 }
 
-/* The caller frees the text. It is NULL if the file is missing and @defaults allows that. @defaults is NULL for a
+/* The caller frees the text. The text is NULL if the file is missing and @defaults allows that. @defaults is NULL for a
    file that the command line names. */
 static int file_text(const char *path, const struct config_defaults *defaults, char **ret_text)
 {

@@ -2,7 +2,8 @@
  * config: reads a program's settings from its command line and from INI files. A setting is "--name VALUE" on the
  * command line, and "name = VALUE" in the section [PROGRAM] of a file. If both have a setting, the command line wins.
  *
- * Each mistake is logged as one line. It names the place (the option, or file and line), the mistake, and what to do.
+ * Each mistake is logged as one line. The line names the place (the option, or file and line), the mistake, and what to
+ * do.
  */
 #ifndef COMMON_CONFIG_H
 #define COMMON_CONFIG_H
@@ -33,18 +34,19 @@ struct config_setting {
  * Reads the options, up to the first argument that is not an option, or to "--". If the option @file_option
  * ("--config") is given, reads the file that it names, too. The array @settings ends with a NULL name.
  *
- * Returns the index of the first argument that is not an option, -EINVAL after logging one line, or -ECANCELED if
- * "--help" or "-h" is given. The caller then prints the help.
+ * Returns the index of the first argument that is not an option. Returns -EINVAL after logging one line, or -ECANCELED
+ * if "--help" or "-h" is given. The caller then prints the help.
  */
 int config_read(const struct config_setting *settings, const char *section, int argc, char **argv,
 		const char *file_option);
-/* Files of defaults, such as /etc/farpage/farpage.ini. They are read if the command line names no file, and give only
-   settings that the command line does not give. */
+/* Files of defaults, such as /etc/farpage/farpage.ini. They are read if the command line names no file. The command
+   line wins over them. */
 struct config_defaults {
 	/* The section that several programs share. If the program's own section has the same setting, the own section
 	   wins. */
 	const char *section;
-	/* Names of the settings allowed in that section, NULL at the end. The program ignores those it lacks. */
+	/* Names of the settings allowed in that section, NULL at the end. The program ignores the settings that it
+	   lacks. */
 	const char *const *shared;
 	const char *const *others; /* sections of other programs, which are ignored; NULL at the end */
 	/* The files, or NULL. The first one wins. A file must belong to root or to the caller, and others must not

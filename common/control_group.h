@@ -1,7 +1,7 @@
 /*
- * control_group: reads memory limits and memory use of control groups, of version 1 and 2. It allocates nothing,
- * because the donor calls it when memory is short. See the kernel's Documentation/admin-guide/cgroup-v2.rst and
- * cgroup-v1/memory.rst.
+ * control_group: reads memory limits and memory use of control groups, of version 1 and 2. The functions allocate
+ * nothing, because the donor calls them when memory is short. See the kernel's Documentation/admin-guide/cgroup-v2.rst
+ * and cgroup-v1/memory.rst.
  *
  * Threads: any.
  */
@@ -27,15 +27,15 @@ struct control_group_memory {
 	uint64_t inactive, active; /* pages of files: those not used recently, and those used recently */
 };
 
-/* Reads the group whose directory is @folder. Returns false if it has neither limit, or if @folder is not a group of
-   this version. */
+/* Reads the group whose directory is @folder. Returns false if the group has neither limit (`limit`, `high`), or if
+   @folder is not a group of this version. */
 bool control_group_read(enum control_group_version version, const char *folder,
 			struct control_group_memory *ret_memory);
 
-/* Returns the lower of the two limits. Below this, the group runs at full speed. */
+/* Returns the lower of the two limits. While the group uses less, it runs at full speed. */
 uint64_t control_group_easy(const struct control_group_memory *memory);
 /* Returns how many more bytes the group can allocate below the limit @of. Inactive file pages count as free, because
-   the kernel reclaims them first. (It estimates MemAvailable in the same way.) */
+   the kernel reclaims them first. (The kernel estimates MemAvailable in the same way.) */
 uint64_t control_group_left(const struct control_group_memory *memory, uint64_t of);
 
 /* Writes the path of this process's group, relative to the root of the version's hierarchy. The root itself is "".
@@ -47,8 +47,8 @@ typedef void (*control_group_look)(const struct control_group_memory *memory, vo
  * Calls @look for every group with a limit that contains this process: its own group, and all groups above it. @proc
  * and @root are "/proc" and CONTROL_GROUP_ROOT, or other directories in tests.
  *
- * In a container, /proc may show the group's path on the host, which does not exist in the container. Such a path
- * is ignored, and the root directory has the limits of the container's own group.
+ * In a container, /proc may show the group's path on the host, which does not exist in the container. The function
+ * skips directories that do not exist. The root directory has the limits of the container's own group.
  */
 void control_groups_own(const char *proc, const char *root, control_group_look look, void *user);
 

@@ -9,11 +9,11 @@
  *     fair share     the victim is from the origin (host) that has the most strangers, with the newcomer counted
  *     at random      among the strangers of this origin, the victim is drawn at random
  *
- * Because of the last rule, a newcomer keeps one of @count places until about @count others have arrived. So it
- * always has a chance, however fast others arrive. With 256 places and 7,000 arrivals a second, it has 37 ms on
+ * Because of the last rule, a newcomer keeps one of @count places until about @count others have arrived. So an honest
+ * client always has a chance, however fast others arrive. With 256 places and 7,000 arrivals a second, it has 37 ms on
  * average, and a handshake takes a few ms.
  *
- * Threads: any. The function has no state.
+ * Threads: any. crowd_victim() has no state.
  */
 #ifndef COMMON_CROWD_H
 #define COMMON_CROWD_H

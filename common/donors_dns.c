@@ -89,7 +89,7 @@ int donors_dns_parse(const char *name, const char *scheme, const unsigned char *
 	return 0;
 }
 
-/* Writes the name whose records are wanted, and their scheme. Returns false if @name is no such name. */
+/* Writes the DNS name to look up, and the scheme of the donors. Returns false if @name is malformed. */
 static bool query_of(const char *name, char ret_query[NS_MAXDNAME], char ret_scheme[URI_SCHEME_MAX])
 {
 	const char *host = name + strlen(PREFIX), *label = strchr(host, '.');

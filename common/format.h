@@ -1,11 +1,11 @@
 /*
  * format: formats text like printf(3), for all threads of farpage.
  *
- * A thread is near while it runs farpage's code inside a program under the preload library
- * (pager/preload/preload.h). It must not touch far memory, because it may be the thread that must answer the fault.
- * Therefore, a near thread must not call printf(3) and its variants. These read the program's locale, and tables
- * that a program can register (register_printf_modifier(3), used by libquadmath), and both may lie in far memory.
- * The functions here read only their arguments, allocate nothing, and do not change errno.
+ * A thread is near while it runs farpage's code inside a program under the preload library (pager/preload/preload.h). A
+ * near thread must not touch far memory, because it may be the thread that must answer the page fault. Therefore, it
+ * must not call printf(3) and its variants. These functions read the program's locale, and tables that a program can
+ * register (register_printf_modifier(3), used by libquadmath). Both may lie in far memory. The functions here read only
+ * their arguments, allocate nothing, and do not change errno.
  *
  * Supported:
  *

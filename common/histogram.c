@@ -1,13 +1,12 @@
 /*
  * histogram: see histogram.h.
  *
- * Theory of operation. Each value below 32 has a bucket of its own. Each of the next 31 powers of two (32 to 63, 64
- * to 127, ...) is divided into 32 buckets of equal width. The last one ends at 2^36 ns = 68 s, and has all longer
- * values, too.
+ * Theory of operation. Each value below 32 has a bucket of its own. Each of the next 31 powers of two (32 to 63, 64 to
+ * 127, ...) is divided into 32 buckets of equal width. The last bucket also counts all values from 2^36 ns = 68 s on.
  *
- * Threads. The recording thread adds by a relaxed load and a relaxed store, which are cheaper than an atomic
- * addition. A reader may see some buckets before and some after an addition. So histogram_quantile() sums up the
- * buckets instead of reading the total, which might not fit them.
+ * Threads. The recording thread adds by a relaxed load and a relaxed store, which are cheaper than an atomic addition.
+ * A reader may see the new value of a bucket and the old total. So histogram_quantile() sums up the buckets, and does
+ * not read the total.
  */
 #include "common/histogram.h"
 #include <assert.h>

@@ -1,6 +1,6 @@
 /*
- * histogram: counts durations from 1 ns to 68 s, or other numbers up to 2^36. Each power of two is divided into 32 buckets, so the width of a
- * bucket is about 3 % of its values. (Debian 12 has no C library for this.)
+ * histogram: counts durations from 1 ns to 68 s, or other numbers up to 2^36. Each power of two is divided into 32
+ * buckets, so the width of a bucket is about 3 % of its values. (Debian 12 has no C library for this.)
  *
  * Threads: one thread calls histogram_record(). Any thread may read at the same time.
  */
@@ -18,7 +18,7 @@ void histogram_record(struct histogram *histogram, uint64_t ns);
 uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_mille);
 /* Returns the sum of all values in ns, each taken as the middle of its bucket. */
 uint64_t histogram_sum(const struct histogram *histogram);
-/* Returns the largest value that bucket @bucket counts. The last bucket also counts larger ones. */
+/* Returns the largest value that bucket @bucket counts. The last bucket also counts larger values. */
 uint64_t histogram_bucket_end(unsigned bucket);
 /* For each power of two from 2^@first ns to 2^@last ns (5 <= @first, @last <= 35), writes how many values are below
    it. Returns the number of all values, which is never lower. */

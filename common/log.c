@@ -1,15 +1,15 @@
 /*
  * log: see log.h.
  *
- * Theory of operation. A line consists of priority, name, text and newline. It is built in a buffer on the stack and
- * written by one write(2), so that lines of several threads or processes do not mix. Control characters are replaced
- * by '?'. So text from a peer or from a file can neither look like a second line nor control a terminal. A line that
- * is too long ends in "...".
+ * Theory of operation. A line consists of priority, name, text and newline. log_line() builds the line in a buffer on
+ * the stack and writes it by one write(2), so that lines of several threads or processes do not mix. Control characters
+ * are replaced by '?'. So text from a peer or from a file can neither look like a second line nor control a terminal. A
+ * line that is too long ends in "...".
  *
- * The thread that logs may be one that sends heartbeats or answers page faults, so logging must not block it for
- * long. If nobody reads the pipe or terminal, it becomes full. The first line then waits up to LOG_PATIENCE_NS, and
- * is dropped if there is still no space. Further lines are dropped without waiting, until a line can be written
- * again. Errors of write(2) are ignored, because they cannot be reported anywhere.
+ * Threads that send heartbeats or answer page faults also log, so logging must not block for long. If nobody reads the
+ * pipe or terminal, it becomes full. The first line then waits up to LOG_PATIENCE_NS, and is dropped if there is still
+ * no space. Further lines are dropped without waiting, until a line can be written again. Errors of write(2) are
+ * ignored, because they cannot be reported anywhere.
  *
  * Stdio and the locale of the C library are not used, because a program may have them in its far memory (format.h).
  *
@@ -111,7 +111,7 @@ static bool log_may_wait(int fd)
 	return S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode) || (S_ISCHR(stat.st_mode) && isatty(fd));
 }
 
-/* Waits briefly until the descriptor is writable. Returns true if it is. Makes the system call itself, because the
+/* Waits briefly until the descriptor is writable. Returns true if it is. Calls ppoll by syscall(2), because the
    simulation of time (tests/sim) replaces ppoll(2). */
 static bool log_has_room(void)
 {

@@ -28,8 +28,8 @@ void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Limits a line that might be logged for every page. Returns true if @pause_ns have passed since *@last. Then sets
-   *@last to @now (clock_now()). If several threads call it at once, only one gets true. With *@last = 0, the next
-   call returns true. */
+   *@last to @now (clock_now()). If several threads call the function at once, only one thread gets true. With *@last =
+   0, the next call returns true. */
 bool log_again(_Atomic uint64_t *last, uint64_t now, uint64_t pause_ns);
 
 #endif

@@ -3,8 +3,8 @@
  * attacker cannot fill the log.
  *
  * Theory of operation. The first line begins a minute. Up to LOG_LIMIT_LINES lines may be logged in this minute.
- * Further ones are only counted. When the minute is over, log_limit_tell() logs their number in one line. The owner
- * calls it at the time that log_limit_due() returns. All times are ns of the same monotonic clock.
+ * Further lines are only counted. When the minute is over, log_limit_tell() logs their number in one line. The owner
+ * calls log_limit_tell() at the time that log_limit_due() returns. All times are ns of the same monotonic clock.
  *
  * Threads: one owner thread for each limit.
  */

@@ -1,7 +1,7 @@
 /*
- * machine: reads how much memory this process may use: the machine's memory (/proc/meminfo), or less if a control
- * group of the process has a lower limit. The limits of its own group and of all groups above it count, in both
- * versions of control groups. The limit memory.high counts, too, although it only slows down allocations.
+ * machine: reads how much memory this process may use: the machine's memory (/proc/meminfo), or less if a control group
+ * of the process has a lower limit. The process's own group and all groups above it count, in both versions of control
+ * groups. The limit memory.high counts, too, although it only slows down allocations.
  *
  * Threads: any.
  */

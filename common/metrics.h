@@ -3,10 +3,10 @@
  * (https://prometheus.io/docs/instrumenting/exposition_formats/).
  *
  * Theory of operation. The text consists of families. metrics_family() writes a family's name, help and type.
- * metrics_sample() then writes its samples, each with labels and a value. If a line does not fit into the buffer, it
- * is left out as a whole, with all later lines, and `cut` is set. Values of labels may have any bytes: quotes,
- * backslashes and line breaks are escaped, and bytes outside printable ASCII become '?'. Names and help texts are
- * constants, which need no escaping.
+ * metrics_sample() then writes its samples, each with labels and a value. If a line does not fit into the buffer, this
+ * line and all later lines are left out, and `cut` is set. Values of labels may have any bytes: quotes, backslashes and
+ * line breaks are escaped, and bytes outside printable ASCII become '?'. Names and help texts are constants, which need
+ * no escaping.
  *
  * Threads: any, except near threads (format.h). Nothing is allocated.
  */

@@ -63,8 +63,8 @@ fail:
 
 static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status, const char *text, size_t length)
 {
-	/* With MHD_RESPMEM_MUST_COPY, the library copies the text, because the buffer may be used for another answer
-	   before this one is sent. */
+	/* With MHD_RESPMEM_MUST_COPY, the library copies the text: the next answer may use the buffer before this
+	   answer is sent. */
 	struct MHD_Response *response =
 	    library.MHD_create_response_from_buffer(length, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
 	enum MHD_Result result;

@@ -9,8 +9,9 @@
  * libmicrohttpd is loaded only if metrics are served, because it loads GnuTLS, too. These libraries take more than 6
  * MiB, which the daemon of a block device would lock in memory.
  *
- * Threads. The same thread opens and closes. The library's thread calls metrics_http_write. That thread inherits
- * the signal mask and the scheduling policy of the caller of metrics_http_open().
+ * Threads. One thread calls metrics_http_open() and metrics_http_close(). The library's thread calls the
+ * metrics_http_write function. The library's thread inherits the signal mask and the scheduling policy of
+ * metrics_http_open()'s caller.
  */
 #ifndef COMMON_METRICS_HTTP_H
 #define COMMON_METRICS_HTTP_H

@@ -57,8 +57,8 @@ uint64_t random_below(struct random_state *state, uint64_t bound)
 
 void random_secret(void *bytes, uint64_t size)
 {
-	/* Any thread may call sodium_init(), and more than once. It fails if the kernel gives no random numbers. No
-	   secret would then be safe, so abort. */
+	/* Any thread may call sodium_init(), and more than once. sodium_init() fails if the kernel gives no random
+	   numbers. No secret would then be safe, so abort. */
 	if (sodium_init() < 0)
 		abort();
 	randombytes_buf(bytes, size);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #define SIZE_TEXT_MAX 16
 /* Parses a size. A fraction such as "17.3M" is rounded down to whole bytes. Returns 0, -ERANGE if the size does not
-   fit, or -EINVAL if the text is not a size. Examples: an empty text, "-1", "1Mx", and "1.5", which lacks a unit. */
+   fit, or -EINVAL if the text is not a size, such as "", "-1", "1Mx" and "1.5" (no unit). */
 int size_parse(const char *text, uint64_t *ret_bytes);
 /* Formats a size, exact to 1 %, such as "64M", "17.3M", "4096" and "1023M". size_parse() can read the text. Returns
    @text. */

@@ -1,8 +1,8 @@
 /*
  * suggest: finds the name that a mistyped word may stand for.
  *
- * The distance of two words is the number of letters to insert, delete, replace or exchange with the next one (optimal
- * string alignment distance). A name is offered if its distance is at most a third of its length.
+ * The distance of two words is the number of letters to insert, delete, replace or exchange with the next letter
+ * (optimal string alignment distance). A name is offered if its distance is at most a third of its length.
  *
  * Threads: any.
  */

@@ -1,10 +1,10 @@
-/* text: builds a string piece by piece in a buffer of fixed size, by printf(3). Any thread, except near threads,
+/* text: builds a string piece by piece in a buffer of fixed size, by printf(3). Threads: any, except near threads,
    which must not call printf(3) (format.h). */
 #ifndef COMMON_TEXT_H
 #define COMMON_TEXT_H
 #include <stdbool.h>
 #include <stddef.h>
-/* A string in a buffer of the caller. `at` and `size` (> 0) must be set at the beginning. */
+/* A string in a buffer of the caller. The caller sets `at` and `size` (> 0) first. */
 struct text {
 	char *at;
 	size_t size, length;

@@ -1,5 +1,5 @@
 /*
- * text_file: reads and writes small files as a whole, mostly in /proc and /sys. It allocates nothing.
+ * text_file: reads and writes small files as a whole, mostly in /proc and /sys. The functions allocate nothing.
  *
  * Threads: any.
  */

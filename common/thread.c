@@ -4,8 +4,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* The arguments of a new thread. They are on the stack of thread_start()'s caller. So thread_start() does not return
-   before the new thread has copied them. */
+/* The arguments of a new thread. They are on the stack of thread_start(), which does not return before the new thread
+   has copied them. */
 struct call {
 	void *(*run)(void *);
 	void *argument;
@@ -20,7 +20,7 @@ static void *run_counted(void *data)
 	void *(*run)(void *) = call->run;
 	void *argument = call->argument, *result;
 
-	sem_post(&call->taken); /* `call` may not exist any more */
+	sem_post(&call->taken); /* from here on, `call` may not exist any more */
 	result = run(argument);
 	atomic_fetch_sub(&count, 1);
 	return result;

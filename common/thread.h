@@ -1,6 +1,6 @@
 /*
- * thread: starts farpage's own threads. All signals are blocked in them, because signal handlers must run in the
- * program's threads, or in the main thread.
+ * thread: starts farpage's own threads. They block all signals, because signal handlers must run in the main thread, or
+ * in a thread of the program that farpage is loaded into.
  *
  * Threads: any.
  */
@@ -10,10 +10,10 @@
 #include <stddef.h>
 
 /* Starts a thread. @name has at most 15 bytes; with NULL, the thread has the caller's name. @stack_bytes is at least
-   PTHREAD_STACK_MIN. It should be small, because a daemon may lock its stacks in memory. Returns 0 or -errno. */
+   PTHREAD_STACK_MIN. A stack should be small, because a daemon may lock its stacks in memory. Returns 0 or -errno. */
 int thread_start(pthread_t *ret_thread, const char *name, size_t stack_bytes, void *(*run)(void *), void *argument);
 unsigned thread_count(void);
-/* Makes thread_count() return 0. Must be called in a forked child, because a child has none of its parent's
+/* Makes thread_count() return 0. A forked child must call this function, because a child has none of its parent's
    threads. */
 void thread_count_forget(void);
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Copies @length characters to @target as a string. Returns -EINVAL if one of them is not a letter, a digit, or in
+/* Copies @length characters to @target as a string. Returns -EINVAL if a character is not a letter, a digit, or in
    @others. */
 static int uri_copy(char *target, size_t target_size, const char *text, size_t length, const char *others)
 {

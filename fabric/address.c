@@ -32,8 +32,7 @@ static struct {
 } book = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Parses a numeric address, including "fe80::1%eth0", without the resolver. Threads that reconnect to donors must not
-   call the resolver, because it allocates memory, and reads data that may itself be far memory (common/format.h).
-   Returns 1 or -ENOENT. */
+   call the resolver: it allocates memory, and it may read far memory (common/format.h). Returns 1 or -ENOENT. */
 static int parse(const char *host, uint16_t port, struct sockaddr_storage *ret_address)
 {
 	struct sockaddr_in *four = (struct sockaddr_in *)ret_address;
@@ -42,7 +41,7 @@ static int parse(const char *host, uint16_t port, struct sockaddr_storage *ret_a
 	size_t length = strcspn(host, "%");
 
 	memset(ret_address, 0, sizeof *ret_address);
-	four->sin_port = htons(port); /* the port is at the same offset in both families */
+	four->sin_port = htons(port); /* IPv4 and IPv6 addresses have the port at the same offset */
 	four->sin_family = AF_INET;
 	if (inet_pton(AF_INET, host, &four->sin_addr) == 1)
 		return 1;
@@ -102,8 +101,7 @@ static void *look_up_name(void *argument)
 	return NULL;
 }
 
-/* Returns the entry of a name, and adds it if there is none. Returns NULL if there is no memory. The lock must be
-   held. */
+/* The lock must be held. Returns the entry of @host, and adds a missing one. Returns NULL if there is no memory. */
 static struct name *name_of(const char *host, bool *ret_new)
 {
 	struct name *name = book.names;
@@ -119,7 +117,7 @@ static struct name *name_of(const char *host, bool *ret_new)
 	return name;
 }
 
-/* Starts a thread that looks up the name. The lock must be held. */
+/* The lock must be held. Starts a thread that looks up the name. */
 static void name_ask(struct name *name)
 {
 	pthread_t thread;
@@ -133,8 +131,8 @@ static void name_ask(struct name *name)
 	name->count = -ENOMEM;
 }
 
-/* Waits at most LOOKUP_PATIENCE_S for the lookup. The lock must be held. Polling every ms is good enough, because
-   this is called once per name. */
+/* The lock must be held. Waits at most LOOKUP_PATIENCE_S for the lookup. Polls every ms, which is good enough, because
+   only the first call for a name waits. */
 static void name_await(const struct name *name)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};

@@ -1,10 +1,10 @@
 /*
  * backend: the interface of a backend (tcp, verbs) to fabric.c and wait.c. Only inside fabric/.
  *
- * Theory of operation. A backend embeds the structs of this file in its own ones. It owns its connections and adds
- * their descriptors to the fabric's poller as sources. wait.c calls its poll(), and arm() before the fabric sleeps.
- * poll() looks only at active connections, which expect input soon, and at those whose source the poller has
- * reported. So every other connection must have an armed source.
+ * Theory of operation. A backend embeds the structs of this file in its own structs. It owns its connections and adds
+ * their descriptors to the fabric's poller as sources. wait.c calls the backend's poll(), and arm() before the fabric
+ * sleeps. poll() looks only at active connections, which expect input soon. When the poller reports a source, its
+ * connection becomes active. So each connection that is not active must have an armed source.
  */
 #ifndef FABRIC_BACKEND_H
 #define FABRIC_BACKEND_H
@@ -30,7 +30,7 @@ struct fabric_listener {
 	uint16_t port;
 };
 
-/* The array of fabric_poll()'s caller. poll() writes events there. */
+/* The array that fabric_poll() fills for its caller. A backend's poll() appends events to it. */
 struct backend_events {
 	struct fabric_event *events;
 	unsigned count, max;
@@ -41,7 +41,8 @@ static inline bool backend_events_full(const struct backend_events *out)
 	return out->count == out->max;
 }
 
-/* Appends an event with its kind, connection and user; the other fields are zero. The array must not be full. */
+/* The array must not be full. Appends an event with @kind, @conn and the connection's user; the other fields are
+   zero. */
 static inline struct fabric_event *backend_event(struct backend_events *out, enum fabric_event_kind kind,
 						 struct fabric_conn *conn)
 {
@@ -51,8 +52,8 @@ static inline struct fabric_event *backend_event(struct backend_events *out, enu
 	return event;
 }
 
-/* Errors are those of fabric.h. open() makes the backend's state for one fabric, and is called before any other
-   operation. */
+/* The operations of a backend. They return the errors that fabric.h lists. open() is called first: it makes the
+   backend's state for one fabric. */
 struct fabric_backend {
 	const char *scheme;
 	int (*open)(struct fabric *fabric, void **ret_state);
@@ -61,7 +62,7 @@ struct fabric_backend {
 	int (*listen)(void *state, const struct uri *uri, struct fabric_listener **ret_listener);
 	int (*connect)(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
 		       size_t private_size, struct fabric_conn **ret_conn);
-	int (*accept)(struct fabric_conn *conn); /* conn->domain is set */
+	int (*accept)(struct fabric_conn *conn); /* the caller has set conn->domain */
 	void (*reject)(struct fabric_conn *conn, const void *private_data, size_t private_size);
 	void (*disconnect)(struct fabric_conn *conn);
 
@@ -74,13 +75,13 @@ struct fabric_backend {
 	/* Writes events. Returns true if bytes moved. Bytes can move without an event, for example when a peer's
 	   request is served. */
 	bool (*poll)(void *state, struct backend_events *out);
-	/* Returns true if any connection is active. poll() may then find input before the poller reports it, so
-	   polling again soon pays. */
+	/* Returns true if any connection is active. poll() may then find input before the poller reports it, so it pays
+	   to poll again soon. */
 	bool (*hot)(const void *state);
 	/* Returns true if poll() can make progress at once, for example because the array of events was full. */
 	bool (*ready)(const void *state);
 	void (*arm)(void *state);
-	/* Returns when expire() must be called, in ns of clock_now(), or BACKEND_NEVER. */
+	/* Returns the time at which the fabric must call expire(), in ns of clock_now(), or BACKEND_NEVER. */
 	uint64_t (*deadline)(const void *state);
 	void (*expire)(void *state, uint64_t now);
 };
@@ -90,9 +91,9 @@ extern const struct fabric_backend tcp_backend, verbs_backend;
 /* Functions of fabric.c and wait.c for backends. */
 struct poller *fabric_poller(struct fabric *fabric);
 const struct fabric_config *fabric_get_config(const struct fabric *fabric);
-/* Must be called when an operation was posted, so that fabric_wait() spins for its answer. */
+/* Must be called after posting an operation, so that fabric_wait() spins for the answer. */
 void fabric_touch(struct fabric *fabric);
-/* Count an operation of a peer on @bytes of this process's memory. */
+/* Count one read or write of @bytes of this process's memory by a peer. */
 void fabric_count_read(struct fabric *fabric, uint32_t bytes);
 void fabric_count_write(struct fabric *fabric, uint32_t bytes);
 /* Returns true if a line about a peer's mistake may be logged now. Counts the line (common/log_limit.h). */

@@ -2,9 +2,9 @@
  * devices: see devices.h.
  *
  * Theory of operation. libibverbs lists the devices that programs can use. /sys/class/infiniband lists all devices of
- * the kernel, so it shows devices that programs cannot use, for example because the module ib_uverbs is missing. Each
- * device of libibverbs is opened, queried, and closed. A device that the kernel emulates has no hardware, so its
- * directory in sysfs has no link "device".
+ * the kernel, also devices that programs cannot use, for example because the module ib_uverbs is missing.
+ * fabric_devices_read() opens, queries and closes each device of libibverbs. A device that the kernel emulates has no
+ * hardware, so its directory in sysfs has no link "device".
  */
 #include "fabric/devices.h"
 #include "common/format.h"
@@ -60,7 +60,7 @@ static enum fabric_link port_link(const struct ibv_device *device, const struct 
 		return FABRIC_LINK_IWARP;
 	if (attributes->link_layer == IBV_LINK_LAYER_ETHERNET)
 		return FABRIC_LINK_ROCE;
-	/* Drivers older than RoCE do not set the link layer. */
+	/* Drivers older than RoCE leave the link layer unspecified: their devices are InfiniBand devices. */
 	if (attributes->link_layer == IBV_LINK_LAYER_INFINIBAND || attributes->link_layer == IBV_LINK_LAYER_UNSPECIFIED)
 		return FABRIC_LINK_INFINIBAND;
 	return FABRIC_LINK_UNKNOWN;

@@ -36,7 +36,7 @@ struct fabric_device {
 	bool soft;         /* emulated by the kernel over a network interface (soft-RoCE, siw) */
 	uint64_t mr_bytes; /* largest memory region, in bytes */
 	int qps, qp_depth, cqe, mrs;
-	int reads_in, reads_out; /* how many RDMA Reads a queue pair can answer, and start, at a time */
+	int reads_in, reads_out; /* RDMA Reads in flight at a time that a queue pair can answer, and can start */
 	unsigned port_count;
 	struct fabric_port ports[FABRIC_DEVICE_PORTS_MAX];
 };

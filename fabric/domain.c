@@ -21,8 +21,8 @@ struct domain_binding {
 
 struct fabric_domain {
 	pthread_mutex_t lock;
-	/* Held for reading while registrations are made and freed without `lock`, and for writing while a device is
-	   unbound. So no registration is made on a device that is being unbound. */
+	/* A thread that makes or frees registrations without `lock` holds this for reading. A thread that unbinds a
+	   device holds it for writing. So no thread registers a region with a device that is being unbound. */
 	pthread_rwlock_t bound;
 	/* Protected by `lock`: */
 	uint32_t fresh;     /* index of the first region never used */
@@ -48,8 +48,8 @@ const char *domain_refusal_name(enum domain_refusal refusal)
 
 int fabric_domain_open(struct fabric_domain **ret_domain)
 {
-	/* The table takes 7 MiB of address space, but only its used part should take memory. calloc() might clear all
-	   of it, and thereby allocate it. */
+	/* The table takes 7 MiB of address space, but only its used part should take memory. calloc() might write
+	   zeroes to the whole table, and thereby allocate its memory. */
 	struct fabric_domain *domain =
 	    mmap(NULL, sizeof *domain, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -90,8 +90,8 @@ void fabric_domain_close(struct fabric_domain *domain)
 	munmap(domain, sizeof *domain);
 }
 
-/* Returns a key with @index in its low bits and random bits above. It is never 0, and never the region's previous
-   key. */
+/* Returns a key with @index in its low bits and random bits above. The key is never 0, and never @old, the region's
+   previous key. */
 static uint32_t rkey_make(uint32_t index, uint32_t old)
 {
 	uint32_t rkey;
@@ -187,8 +187,8 @@ int domain_mr(struct fabric_region *region, const struct verbs_device *device, s
 	return 0;
 }
 
-/* Registers the regions that have only local access with @device. They are buffers for pages: few, small, and used
-   soon. The lock must be held. */
+/* The lock must be held. Registers with @device the regions that have only local access. These are buffers for pages:
+   few, small, and used soon. */
 static int local_mrs_make(struct fabric_domain *domain, const struct verbs_device *device)
 {
 	int status = 0;
@@ -250,7 +250,7 @@ int domain_bind(struct fabric_domain *domain, struct verbs_device *device, struc
 	pthread_mutex_lock(&domain->lock);
 	bound = binding->pd;
 	pthread_mutex_unlock(&domain->lock);
-	/* No other thread unbinds the device now, because the caller's fabric uses it. */
+	/* The caller's fabric uses the device, so no other thread unbinds the device now. */
 	if (!bound)
 		status = binding_make(domain, device);
 	if (status < 0)
@@ -323,8 +323,9 @@ void fabric_deregister(struct fabric_region *region)
 {
 	if (!region)
 		return;
-	/* local_mrs_make() holds the lock while it registers regions with a device. So it has either registered this
-	   region already, and mrs_free() will see that, or it will skip the region because its rkey is 0. */
+	/* local_mrs_make() holds the lock while it registers regions with a device. Either local_mrs_make() has
+	   registered this region before, and mrs_free() finds the registration. Or it finds the rkey 0 later and skips
+	   the region. */
 	pthread_mutex_lock(&region->domain->lock);
 	atomic_store(&region->rkey, 0);
 	pthread_mutex_unlock(&region->domain->lock);

@@ -1,22 +1,22 @@
 /*
- * domain: protection domains and the regions registered in them, as backends see them.
+ * domain: the backends' interface to protection domains and to the regions in them.
  *
  * Theory of operation. A domain is a table of regions. fabric_register() takes a free entry and gives it an rkey: the
  * low 16 bits are the entry's index, and the bits above are random. A peer's request names an rkey. The tcp backend
- * finds the entry by the low bits, and compares the whole rkey. So a lookup is cheap, and the rkey of a deregistered
- * region, or a guessed one, does not match.
+ * finds the entry by the low bits, and compares the whole rkey. So a lookup is cheap, and neither a guessed rkey nor
+ * the rkey of a deregistered region matches.
  *
- * The tcp backend pins a region while it moves bytes of it, for at most one non-blocking system call.
+ * While the tcp backend moves bytes of a region, it pins the region, for at most one non-blocking system call.
  * fabric_deregister() first removes the rkey, so that no new pin succeeds. Then it waits until the last pin is
  * released. When it returns, the memory may be unmapped.
  *
- * With the verbs backend, RDMA devices need registrations of their own. The domain's first connection on a device
- * binds the domain to this device. From then on, a region is registered with the device, too:
+ * RDMA devices need registrations of their own. The domain's first connection on a device binds the domain to this
+ * device. From then on, the domain's regions are also registered with this device:
  *
  * - A new region is registered with all bound devices by fabric_register().
  * - An older region with only local access is registered by the binding itself, because it is needed soon.
- * - An older region with remote access is registered when it is first exported or posted. If the binding did this, a
- *   donor's thread would stop for hundreds of slabs when a client connects over a second device.
+ * - An older region with remote access is registered when it is first exported or posted. Otherwise, a client that
+ *   connects over a second device would stop a donor's thread until hundreds of slabs are registered.
  *
  * Threads. A lock guards the table. It is not held while a device registers a new region, which may take long.
  * Pinning takes no lock, and any thread may pin.
@@ -64,11 +64,11 @@ bool domain_covers(const struct fabric_region *region, const void *local, uint64
 
 /* --- RDMA devices ------------------------------------------------------------------------------------------- */
 
-/* Binds the domain to @device, if it is not bound yet. *ret_pd then exists until the domain is closed or the device
+/* Binds the domain to @device, unless it is bound already. *ret_pd stays valid until the domain is closed or the device
    is removed. Returns 0 or -errno. */
 int domain_bind(struct fabric_domain *domain, struct verbs_device *device, struct ibv_pd **ret_pd);
-/* Returns @region's registration with @device, and makes it if there is none. Returns 0, -EINVAL if the domain is not
-   bound to @device, or an error of fabric_register(). */
+/* Finds @region's registration with @device, or makes it. Returns 0, -EINVAL if the domain is not bound to @device, or
+   an error of fabric_register(). */
 int domain_mr(struct fabric_region *region, const struct verbs_device *device, struct ibv_mr **ret_mr);
 
 #endif

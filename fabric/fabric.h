@@ -15,23 +15,22 @@
  * range. This ends the connection, as with a queue pair in the error state. The refused operation gets the status
  * -EACCES. Operations posted after it get -ECONNRESET.
  *
- * Order. A read sees every write that was posted before it on the same connection. But it may also see a write that
- * was posted after it, as in verbs without a fence. To prevent this, post the write only after the read has been
- * answered.
+ * Order. A read sees every write that was posted before it on the same connection. But the read may also see a later
+ * write, as in verbs without a fence. To prevent this, post the write only after the answer to the read.
  *
  * The scheme of an address chooses the implementation, called a backend:
  *
  *     rdma://HOST:PORT   A queue pair of an RDMA device. The peer's device serves the operations, so the peer's program
- *                        uses no CPU time. It may not learn of refusals: soft-RoCE reports them only to the requester.
+ *                        uses no CPU time. That program may not learn of refusals: soft-RoCE tells only the requester.
  *                        A write past the end of a range may still change bytes inside the range. With iWARP, a refusal
  *                        has the status -ECONNRESET, and a range must also be readable if the peer writes to it.
- *     tcp://HOST:PORT    Does the same over TCP, for hosts without an RDMA device. The peer's program serves the
- *                        operations inside its own fabric_poll() and fabric_wait(), and checks the range of each.
+ *     tcp://HOST:PORT    The same over TCP, for hosts without an RDMA device. The peer's program serves the operations
+ *                        inside its own fabric_poll() and fabric_wait(), and checks the range of each operation.
  *
  * Threads. One thread owns a `struct fabric`, and all listeners, connections and events of it. The fabrics of one
- * process may share a `struct fabric_domain`: any thread may register and deregister memory. To serve operations and
- * messages, fabric_post() and fabric_poll() allocate nothing and take no lock. Only the first use of a region on a
- * further RDMA device takes the domain's lock.
+ * process may share a `struct fabric_domain`: any thread may register and deregister memory. For operations and
+ * messages, fabric_post() and fabric_poll() allocate nothing and take no lock. The one exception: the first use of a
+ * region on a further RDMA device takes the domain's lock.
  *
  * Functions return 0 or a positive count on success, and -errno on failure. Outputs are written only on success.
  */
@@ -64,7 +63,7 @@ struct fabric_config {
 	   soon after it has begun to sleep, it polls up to eight times as long. */
 	unsigned spin_us;
 	unsigned connect_ms; /* deadline in ms for connecting and for being accepted; 0 for 2000 */
-	/* If operations are in flight and none is answered for this many ms, the connection ends with -ETIMEDOUT. 0
+	/* If operations are in flight and no answer arrives for this many ms, the connection ends with -ETIMEDOUT. 0
 	   means 800. */
 	unsigned io_ms;
 };
@@ -85,8 +84,7 @@ void fabric_get_served(const struct fabric *fabric, struct fabric_served *ret_se
 
 /* --- Protection domains and registered memory ------------------------------------------------------------ */
 
-/* The rights of peers to a registered range. In any case, this process may use the range as the local end of its own
-   operations. */
+/* The rights of peers to a registered range. This process itself may always use the range for its own operations. */
 enum fabric_access {
 	FABRIC_LOCAL = 0,
 	FABRIC_REMOTE_READ = 1 << 0,
@@ -94,9 +92,9 @@ enum fabric_access {
 };
 
 /* Opens a protection domain. Peers may access a region only over connections of the same domain. So a process that
-   gives each peer its own domain keeps them apart. */
+   gives each peer its own domain keeps the peers apart. */
 int fabric_domain_open(struct fabric_domain **ret_domain);
-/* Closes @domain. Its regions must be deregistered and its connections disconnected before. NULL is allowed. */
+/* Closes @domain. The caller has deregistered its regions and disconnected its connections. NULL is allowed. */
 void fabric_domain_close(struct fabric_domain *domain);
 
 /*
@@ -134,8 +132,8 @@ uint16_t fabric_listener_port(const struct fabric_listener *listener);
 
 /*
  * Starts to connect to @uri. @private_data (@private_size bytes, at most FABRIC_PRIVATE_MAX) is sent along. With
- * rdma:// it arrives padded with zeroes. If the host is a name, the first lookup of this name waits up to 5 s for the
- * resolver.
+ * rdma:// the private data arrives padded with zeroes. If the host is a name, the first lookup of this name waits up to
+ * 5 s for the resolver.
  *
  * Within connect_ms, the fabric reports either FABRIC_ESTABLISHED, or FABRIC_DISCONNECTED with one of these statuses:
  *
@@ -166,8 +164,8 @@ int fabric_accept(struct fabric_conn *conn, struct fabric_domain *domain, void *
 void fabric_reject(struct fabric_conn *conn, const void *private_data, size_t private_size);
 
 /*
- * Ends a connection in any state, even after its FABRIC_DISCONNECTED, and frees it. After the return, the peer can no
- * longer access this process's memory over it, even if its requests are still on the way (invariant 6 in
+ * Ends a connection in any state, even after its FABRIC_DISCONNECTED, and frees it. After the return, no request on
+ * this connection accesses this process's memory, even if the request is on the way already (invariant 6 in
  * docs/architecture.md). No event of @conn follows, so operations in flight get no answer. NULL is allowed.
  *
  * Queued messages of fabric_send() are sent first, if the peer accepts them. With rdma:// the call waits for this, at
@@ -211,7 +209,7 @@ enum fabric_event_kind {
 	FABRIC_CONNECT_REQUEST, /* the user must accept or reject conn; data and size: its private data */
 	FABRIC_ESTABLISHED,
 	/*
-	 * A connection has ended. All its operations in flight have been answered before. The status is the reason:
+	 * A connection has ended. The events for its operations in flight come first. The status is the reason:
 	 *
 	 * - -ECONNRESET: the peer is gone
 	 * - -EPROTO: the peer violated the protocol, or this side refused an operation of the peer
@@ -244,15 +242,15 @@ int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max
 int fabric_wait(struct fabric *fabric, struct fabric_event *events, unsigned max, int timeout_ms);
 
 /*
- * For a thread that sleeps in its own poll(2) or epoll(7), on fabric_fd() among other descriptors. Before it sleeps,
- * the thread calls fabric_arm_until(). If this returns 1, fabric_poll() may have an event now. If it returns 0, the
- * descriptor becomes readable when fabric_poll() may have an event, or at @until (ns of clock_now(); UINT64_MAX for
- * never).
+ * A thread that sleeps in its own poll(2) or epoll(7) adds the descriptor fabric_fd() to the descriptors that wake it.
+ * Before it sleeps, the thread calls fabric_arm_until(). If this returns 1, fabric_poll() may have an event now. If it
+ * returns 0, the descriptor becomes readable when fabric_poll() may have an event, or at @until (ns of clock_now();
+ * UINT64_MAX for never).
  */
 int fabric_fd(const struct fabric *fabric);
 int fabric_arm_until(struct fabric *fabric, uint64_t until);
 
-/* Watches an eventfd, signalfd or timerfd until fabric_close(). As long as it is readable, each fabric_wait() and
+/* Watches an eventfd, signalfd or timerfd until fabric_close(). As long as @fd is readable, each fabric_wait() and
    fabric_poll() reports FABRIC_READABLE with @user. Returns 0 or -errno. */
 int fabric_watch(struct fabric *fabric, int fd, void *user);
 

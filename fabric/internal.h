@@ -29,7 +29,7 @@ struct fabric {
 	struct fabric_watch timer; /* makes fabric_fd() readable at the next deadline; not in `watches` */
 	struct spin spin;          /* learns how long to poll for the next answer */
 	uint64_t moved_at;         /* when bytes or events last moved, ns */
-	uint64_t looked_at;        /* when all connections had last been polled, ns */
+	uint64_t looked_at;        /* time of the last poll of all connections, ns */
 	uint64_t full_since;       /* when the first of full_polls ended */
 	unsigned full_polls;       /* polls in a row that filled the caller's array of events */
 	uint64_t expire_at;        /* deadlines are not checked before this time */
@@ -41,7 +41,7 @@ struct fabric {
 	/* Another program computes on this CPU: until crowded_until, spinning does not yield to it. crowded_ns is the
 	   length of this period. */
 	uint64_t crowded_until, crowded_ns;
-	unsigned vain;
+	unsigned vain;       /* spins in a row that found nothing */
 	uint64_t vain_until; /* while the CPU is crowded, waits sleep at once until this time */
 };
 

@@ -2,8 +2,8 @@
  * poller: waits for the sources of one fabric. A source is a descriptor with a callback, ready().
  *
  * Theory of operation. poller_arm() arms a source. When its descriptor becomes ready, or is ready already,
- * poller_wait() disarms the source and calls its ready() once. The owner handles the input, and arms the source
- * again. ready() may be called although the descriptor is not ready. It must not add, remove or arm sources.
+ * poller_wait() disarms the source and calls its ready() once. The owner handles the input, and arms the source again.
+ * The poller may call ready() although the descriptor is not ready. ready() must not add, remove or arm sources.
  *
  * While a fabric is busy, it reads its sockets directly, and saves the cost of arming their sources. All sources are
  * armed before the fabric sleeps.
@@ -12,11 +12,11 @@
  *
  * - poller_ring uses io_uring. Arming a source is a write to memory. Sleeping takes one system call, however many
  *   sources were armed. Checking for ready sources takes none.
- * - poller_epoll uses epoll, and needs a system call to arm a source. It is used if io_uring is not available (old
- *   kernel, kernel.io_uring_disabled, seccomp), or if the environment has FARPAGE_POLLER=epoll.
+ * - poller_epoll uses epoll, and needs a system call to arm a source. The fabric uses poller_epoll if io_uring is not
+ *   available (old kernel, kernel.io_uring_disabled, seccomp), or if the environment has FARPAGE_POLLER=epoll.
  *
- * Round trip of a 4 KiB read over loopback (2 virtual CPUs, Linux 6.18), median in us; two bare sockets that spin
- * take 8.7:
+ * The table shows the median round trip of a 4 KiB read over loopback in us (2 virtual CPUs, Linux 6.18). Two bare
+ * sockets that spin take 8.7 us.
  *
  *                                   both spin    both sleep
  *     poller_ring                   9.3          38 - 40
@@ -46,7 +46,7 @@ struct poller_source {
 };
 
 int poller_open(struct poller **ret_poller);
-/* All sources must have been removed before. NULL is allowed. */
+/* The caller has removed all sources. NULL is allowed. */
 void poller_close(struct poller *poller);
 /* Returns a descriptor that is readable while poller_wait() would find a ready source. */
 int poller_fd(const struct poller *poller);
@@ -57,7 +57,7 @@ int poller_add(struct poller *poller, struct poller_source *source);
 void poller_remove(struct poller *poller, struct poller_source *source);
 /* Arms @source for at least @events: POLLER_IN, POLLER_OUT, or both. */
 void poller_arm(struct poller *poller, struct poller_source *source, unsigned events);
-/* Returns true if poller_wait() would find a ready source. Makes no system call, so it may miss one. */
+/* Returns true if poller_wait() would find a ready source. Makes no system call, so it may miss a ready source. */
 bool poller_has_found(const struct poller *poller);
 /* Waits up to @timeout_ns (0: does not wait, negative: without limit) and calls ready() of the sources that are
    ready. Returns their number, or -errno. */

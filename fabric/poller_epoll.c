@@ -1,4 +1,4 @@
-/* poller_epoll: implements poller.h with epoll. epoll disarms a source when it reports it (EPOLLONESHOT). Arming
+/* poller_epoll: implements poller.h with epoll. With EPOLLONESHOT, epoll disarms each source that it reports. Arming
    takes one system call. `slot` is 1 once the descriptor is in the epoll set. */
 #include "fabric/poller.h"
 #include <errno.h>
@@ -46,8 +46,8 @@ static int epoll_fd(const struct poller *poller)
 	return ((const struct epoll *)poller)->fd;
 }
 
-/* Does not add the descriptor to the epoll set yet, because epoll reports errors of a descriptor even if it is not
-   armed. epoll_arm() adds it. */
+/* Does not add the descriptor to the epoll set yet: epoll reports errors even of a descriptor that is not armed.
+   epoll_arm() adds the descriptor. */
 static int epoll_add(struct poller *poller, struct poller_source *source)
 {
 	(void)poller;

@@ -22,8 +22,8 @@
 
 #define SUBMISSIONS 64
 #define COMPLETIONS 1024
-/* If the system call itself fails (for example, because a seccomp filter was installed later), all sources are
-   reported as ready at this interval. */
+/* If io_uring_enter(2) fails, for example because a seccomp filter was installed later, the poller reports all sources
+   as ready at this interval. */
 #define BROKEN_NS 200000
 
 struct slot {
@@ -39,9 +39,9 @@ struct ring {
 	uint32_t slot_count, free_head;
 };
 
-/* liburing maps and unmaps the memory of rings by bare system calls, which ThreadSanitizer does not see. If a ring
-   has the address of an earlier ring of another thread, ThreadSanitizer would report a race. These macros tell it
-   about the order. */
+/* liburing maps and unmaps the memory of rings by bare system calls, which ThreadSanitizer does not see. If a ring has
+   the address of an earlier ring of another thread, ThreadSanitizer would report a race. These macros tell
+   ThreadSanitizer that the earlier ring was unmapped before. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define RING_SEEN_BY_TSAN
@@ -164,8 +164,8 @@ static void ring_remove(struct poller *poller, struct poller_source *source)
 
 	if (source->armed) {
 		slot_cancel(ring, slot);
-		/* Submits the cancellation now: until then, the request keeps the socket open although its descriptor
-		   is closed. */
+		/* Submits the cancellation now: until then, the request keeps the socket open, even after its
+		   descriptor is closed. */
 		io_uring_submit(&ring->uring);
 	}
 	source->armed = 0;
@@ -253,7 +253,7 @@ static int ring_wait(struct poller *poller, int64_t timeout_ns)
 	else if (io_uring_sq_ready(&ring->uring))
 		status = io_uring_submit(&ring->uring);
 	else
-		io_uring_peek_cqe(&ring->uring, &completion); /* makes a system call only if the kernel asks for it */
+		io_uring_peek_cqe(&ring->uring, &completion); /* makes a system call only if the kernel asks for one */
 	if (status < 0 && status != -ETIME && status != -EINTR && status != -EBUSY && status != -EAGAIN)
 		return ring_tell_all(ring);
 	io_uring_for_each_cqe(&ring->uring, head, completion)

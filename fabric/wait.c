@@ -7,7 +7,7 @@
  * true.
  *
  * fabric_wait() first spins: it polls again and again. When no bytes have moved for the time that common/spin.h has
- * learned, it sleeps in the poller until a source is ready or a deadline passes.
+ * learned, it sleeps in the poller. It wakes when a source is ready or a deadline passes.
  *
  * Yielding. After each empty poll of a spin, fabric_wait() yields the CPU. So two processes on one CPU that spin for
  * each other's bytes take turns of a microsecond. But a program that computes does not yield back: it has the CPU for
@@ -15,9 +15,9 @@
  * period, in which spins do not yield. If the CPU is still crowded after the period, the next period is twice as
  * long.
  *
- * A spin that does not yield may be in vain, because the process that must answer needs this CPU. So if VAIN_MAX
- * spins in a row have found nothing while the CPU is crowded, waits sleep at once for VAIN_NS. A measurement with 4
- * KiB reads and a computing program on the client's CPU shows the benefit. With this rule, the median is 15 us. It is
+ * A spin that does not yield may be in vain, because the process that must answer needs this CPU. So if VAIN_MAX spins
+ * in a row have found nothing while the CPU is crowded, waits sleep at once for VAIN_NS. A measurement with 4 KiB reads
+ * and a computing program on the client's CPU shows the benefit. With this rule, the median is 15 us. The median is
  * 2400 us if spins always yield, and 40 to 90 us if waits always sleep.
  *
  * Deadlines. The fabric checks them before each poll, when a poll finds nothing (at most every EXPIRE_NS), and
@@ -41,14 +41,15 @@
 
 #define POLLS_PER_LOOK 16
 #define POLLS_PER_CLOCK 64
-/* After so many polls that filled the caller's array, every connection has been looked at. */
+/* After this many polls in a row that filled the caller's array, every connection has been polled. */
 #define POLLS_PER_ROUND 4096
 #define EXPIRE_NS (5 * 1000000ull)
 /* fabric_wait() spins if bytes moved within the last RECENT_SPINS spin times, or within RECENT_NS, before the
    call. */
 #define RECENT_SPINS 4
 #define RECENT_NS (200 * 1000ull)
-/* A yield that takes this long shows that the CPU is crowded. The shortest and the longest period follow. */
+/* A yield that takes this long shows that the CPU is crowded. CROWDED_MIN_NS and CROWDED_MAX_NS bound the length of a
+   crowded period. */
 #define CROWDED_NS (300 * 1000ull)
 #define CROWDED_MIN_NS (5 * 1000000ull)
 #define CROWDED_MAX_NS (1000 * 1000000ull)
@@ -84,7 +85,7 @@ static void timer_ready(struct poller_source *source, unsigned events)
 }
 
 /* Makes the timer expire at @deadline or earlier. Each answer moves the next deadline to a later time. To save one
-   system call per answer, the timer is then not changed: when it expires too early, the caller sets it again. */
+   system call per answer, the timer keeps its earlier time: when it expires too early, the caller sets it again. */
 static void timer_set(struct fabric *fabric, uint64_t deadline)
 {
 	const struct itimerspec at = {
@@ -213,14 +214,14 @@ static bool poll_once(struct fabric *fabric, struct backend_events *out)
 {
 	bool moved = false;
 
-	/* If the poller has found sources, it must be asked: until then, fabric_fd() stays readable. */
+	/* If the poller has found sources, asks the poller: until then, fabric_fd() stays readable. */
 	if (++fabric->polls % POLLS_PER_LOOK == 0 || !backends_hot(fabric) || poller_has_found(fabric->poller)) {
 		watches_arm(fabric);
 		poller_wait(fabric->poller, 0);
 	}
 	if (fabric->watches_first)
 		watches_poll(fabric, out);
-	/* Begins with another backend each time, because the events of one may fill the array. */
+	/* Begins with another backend each time, because the events of one backend may fill the array. */
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++)
 		if (backend_poll(fabric, (i + fabric->polls) % FABRIC_BACKENDS, out))
 			moved = true;

@@ -80,7 +80,8 @@ static struct connection *connect_accept(struct donor *donor, struct fabric_conn
 
 /* --- Connect requests ------------------------------------------------------------------------------------ */
 
-/* Makes room for a handshake of @newcomer by ending another one if necessary. Returns false if there is no room. */
+/* Makes room for a handshake of @newcomer. If there are too many handshakes, crowd_victim() chooses one to end. Returns
+   false if it chooses @newcomer. */
 static bool handshakes_make_room(struct donor *donor, const struct crowd_one *newcomer)
 {
 	struct connection *connections[CONNECTION_HANDSHAKES_MAX];
@@ -160,7 +161,7 @@ static void request_take(struct donor *donor, const struct fabric_event *event)
 		connect_reject(donor, event->conn, reject);
 	else if (donor->book->leaving)
 		connect_reject(donor, event->conn, (struct wire_reject){.reason = WIRE_REASON_LEAVING});
-	else if (donor->suspended && hello.role == WIRE_SESSION) /* a client tries again after this reason */
+	else if (donor->suspended && hello.role == WIRE_SESSION) /* after this reason, a client tries again */
 		connect_reject(donor, event->conn, (struct wire_reject){.reason = WIRE_REASON_FULL});
 	else if (hello.role == WIRE_SESSION)
 		request_session(donor, event->conn, &hello);
@@ -171,8 +172,8 @@ static void request_take(struct donor *donor, const struct fabric_event *event)
 /* --- Sending --------------------------------------------------------------------------------------------- */
 
 /*
- * Logs why a message cannot be sent. If too many messages are unsent, the network is usually at fault: it delivers nothing
- * to the client, but still delivers the client's requests. So this is no mistake of the client.
+ * Logs why a message cannot be sent. If too many messages are unsent, the network is usually at fault: it delivers
+ * nothing to the client, but still delivers the client's requests. So this is no mistake of the client.
  */
 static void tell_unsent(const struct connection *connection, int status)
 {
@@ -316,7 +317,7 @@ static void handshake_succeed(struct connection *connection, struct wire_message
 	connection_send(donor, session, welcome);
 }
 
-/* Takes a PROOF. The MAC behind it shows that nobody has changed it. */
+/* Handles a PROOF message. The MAC behind the message shows that nobody has changed it. */
 static void handshake_message(struct connection *connection, const void *data, size_t size)
 {
 	struct wire_message message, answer;

@@ -2,12 +2,12 @@
  * connection: one connection of a client, from its connect request to its end.
  *
  * Theory of operation. A connection begins as a handshake (role SESSION), or as a data connection (role ATTACH) if its
- * hello has a good proof. A handshake that succeeds becomes the connection of its session and then carries requests. A
- * handshake that does not succeed before its deadline is ended. A message that is malformed or out of place ends the
- * connection, and the log says why.
+ * hello has a good proof. A handshake that succeeds becomes the connection of its session and then carries requests.
+ * The donor ends a handshake that has not succeeded by its deadline. A message that is malformed or out of place ends
+ * the connection, and the log says why.
  *
- * Every connection is in one list: the donor's handshakes or its session's data connections. A session connection is its
- * session's `connection` instead. The donor's thread owns all connections.
+ * A handshake is in the donor's list of handshakes, and a data connection in its session's list. A session connection
+ * is in no list: the `connection` of its session points to it. The donor's thread owns all connections.
  */
 #ifndef MEMSERVER_CONNECTION_H
 #define MEMSERVER_CONNECTION_H
@@ -18,8 +18,8 @@
 #include "wire/channel.h"
 
 /*
- * The most connections at a time that have proved nothing yet, and the time in ns that each one gets. If there are
- * more, crowd.h decides which one is ended.
+ * The most connections at a time that have proved nothing yet. If a further connection arrives, crowd.h decides which
+ * connection is ended. Each connection has CONNECTION_HANDSHAKE_NS to prove itself.
  */
 #define CONNECTION_HANDSHAKES_MAX CROWD_MAX
 #define CONNECTION_HANDSHAKE_NS 5000000000u
@@ -36,7 +36,7 @@ struct connection {
 	struct channel channel;          /* CONNECTION_SESSION; begins when the client has proved itself */
 	bool known;                      /* CONNECTION_HANDSHAKE: its hello names a client that has a session here */
 	bool deaf;                       /* to be ended: the client does not read its messages, or was given up */
-	struct connection *next, **link; /* links of its list */
+	struct connection *next, **link; /* links of its list, if it is in one */
 };
 
 /* Handles one event of a connection or a connect request. */
@@ -50,7 +50,7 @@ void connection_end(struct connection *connection);
 
 /* Ends handshakes that took too long. */
 void connection_expire_handshakes(struct donor *donor, uint64_t now);
-/* Marks the session's connection, which exists, for connection_end_deaf(). The client must then reconnect. */
+/* The session must have a connection. Marks it for connection_end_deaf(), so that the client must reconnect. */
 void connection_give_up(struct donor *donor, uint32_t session);
 /*
  * Ends the connections of sessions that were given up or whose client does not read its messages. Reports to the book

@@ -23,7 +23,7 @@ static const char *const line_names[] = {
 };
 static_assert(sizeof line_names / sizeof *line_names == DONOR_LINES, "every kind of line has its name");
 
-/* The next program may need some time until it listens. */
+/* The least grace time while the program is being replaced. The next program may need some time until it listens. */
 #define SUSPENDED_GRACE_NS UINT64_C(10000000000)
 
 bool donor_may_tell(struct donor *donor, enum donor_line kind)
@@ -179,8 +179,8 @@ void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 
 /*
  * Handles a slab that the device of the session's connection cannot register. A new slab is refused, so that the client
- * asks another donor. If the client already holds the slab, its connection is ended: it may reach the slab after it
- * reconnects.
+ * asks another donor. If the client already holds the slab, ends the client's connection: after a reconnect, the client
+ * may reach the slab.
  */
 static void do_without(struct donor *donor, const struct lease_action *action)
 {

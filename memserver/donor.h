@@ -10,13 +10,12 @@
  *   donor_tick()           time
  *   shrink.c               how many slabs the machine can spare
  *
- * Isolation. Every session has a protection domain of its own. Its data connections are accepted into that domain,
- * and its slabs are registered there. Session connections belong to the lobby, an empty domain, so no memory can be
- * reached through them. A slab's region is deregistered before its memory is released. The slab worker registers
- * the memory. A session's domain therefore stays open until the worker is done with the session's last slab, even
- * if the session has ended.
+ * Isolation. Every session has a protection domain of its own. The session's data connections are accepted into that
+ * domain, and its slabs are registered there. Session connections belong to the lobby, an empty domain, so they reach
+ * no memory. The slab worker registers memory, and ends the registration before it releases the memory. A session's
+ * domain therefore stays open until the worker is done with the session's last slab, even if the session has ended.
  *
- * Threads. One thread owns all of this. It reaches the slab worker only through the worker's queues.
+ * Threads. One thread owns the donor. It reaches the slab worker only through the worker's queues.
  */
 #ifndef MEMSERVER_DONOR_H
 #define MEMSERVER_DONOR_H
@@ -107,8 +106,8 @@ uint64_t donor_now(const struct donor *donor);
 void donor_close(struct donor *donor);
 
 /*
- * Gives a session of the book its protection domain and its name, if it has none yet. Returns 0, or -errno after at most
- * one logged line.
+ * Gives a session of the book its protection domain and its name, unless the session has them already. Returns 0, or
+ * -errno after at most one logged line.
  */
 int donor_session_open(struct donor *donor, uint32_t session);
 /* Performs the book's actions until none is left. Call it after every event reported to the book. */
@@ -136,8 +135,8 @@ void donor_target(struct donor *donor, uint64_t now, uint32_t target, bool press
 void donor_drain(struct donor *donor, uint64_t now, uint32_t session, enum wire_drain what, uint64_t within_ns);
 
 /*
- * Returns a quota in bytes as a number of slabs, at least 1. Returns 0 (no limit) if @bytes is 0 or LEASE_SLABS_MAX
- * slabs or more.
+ * Converts a quota of @bytes to a number of slabs, at least 1. Returns 0 (no limit) if @bytes is 0, or as much as
+ * LEASE_SLABS_MAX slabs or more.
  */
 uint32_t donor_quota_slabs(const struct donor *donor, uint64_t bytes);
 

@@ -1,10 +1,10 @@
 /*
  * donor_metrics: the metrics of a donor, for Prometheus.
  *
- * Theory of operation. After each event the donor's thread publishes its figures: it copies them to a table, each with
+ * Theory of operation. After each event the donor's thread publishes its figures: it copies each figure to a table with
  * one relaxed store. The thread that serves HTTP (metrics_http.h) reads that table. So no scrape, however slow or
- * frequent, delays a client. Two figures of one scrape may come from two events. Requests for pages cause no event: their
- * counts are published with the next heartbeat.
+ * frequent, delays a client. Two figures of one scrape may come from two events. Requests for pages cause no event: the
+ * next heartbeat publishes their counts.
  *
  * Threads. All functions run in the donor's thread. The thread of metrics_http.h only reads the table.
  */

@@ -10,8 +10,8 @@
 #include <string.h>
 
 /*
- * Returns the remaining time in ms for the wire. It is 0 only when the time is over, and WIRE_NO_DEADLINE only when
- * there is no deadline.
+ * Returns the remaining time in ms for the wire. The result is 0 only when the time is over, and WIRE_NO_DEADLINE only
+ * when there is no deadline.
  */
 static uint32_t left_ms(uint64_t until, uint64_t now)
 {

@@ -2,8 +2,8 @@
  * drain_file: the file that keeps a drained donor drained when its program restarts. The file exists while the donor is
  * drained.
  *
- * The file's text explains its meaning to anyone who finds it. The file is not flushed to disk. It survives the end of
- * the program and a shutdown of the machine. It may be lost if the machine loses power right after a drain.
+ * The file's text explains its meaning to anyone who finds it. The file is not flushed to disk. The file survives the
+ * end of the program and a shutdown of the machine, but not always a loss of power right after a drain.
  *
  * Threads. Any thread may call these functions. They may wait for the file system.
  */
@@ -13,8 +13,8 @@
 #include <stdbool.h>
 
 /*
- * Checks that the file can be created and removed. *ret_drained says whether it exists. Returns 0, or -errno after one
- * logged line.
+ * Checks that the file can be created and removed. *ret_drained says whether the file exists. Returns 0, or -errno
+ * after one logged line.
  */
 int drain_file_read(const char *path, bool *ret_drained);
 /*

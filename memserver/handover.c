@@ -137,7 +137,7 @@ static bool id_parse(const char *text, uint8_t id[WIRE_ID_SIZE])
 	return true;
 }
 
-/* Makes room for one more element. Returns it, all zero, or NULL. */
+/* Adds an element filled with zeroes to the array, and returns it. Returns NULL if there is no memory. */
 static void *array_add(void **array, uint32_t *count, size_t size)
 {
 	char *longer = *count % 64 ? *array : realloc(*array, (*count + 64u) * size);
@@ -163,7 +163,8 @@ static bool client_read(struct handover *handover, const char *line)
 	return strlen(id) == 2 * WIRE_ID_SIZE && id_parse(id, client->id);
 }
 
-/* Moves the text up to @end from *@at to @ret_text, which is all zero. Returns false if there is no @end, or no room. */
+/* Moves the text up to @end from *@at to @ret_text, which is all zero. Returns false if @end is missing or the room is
+   too small. */
 static bool field_read(const char **at, char end, char *ret_text, size_t size)
 {
 	const size_t length = strcspn(*at, "\t\n");
@@ -326,7 +327,7 @@ static void slabs_adopt(const struct handover *handover, struct donor *donor, co
 		struct lease_slab lease = slab->lease;
 
 		if (slab->index >= donor->config.limits.slabs)
-			continue;                /* free: handover_check() */
+			continue;                /* a free slab: handover_check() refuses leased ones */
 		watchdog_tell(&donor->watchdog); /* registering a lot of memory takes many seconds */
 		lease.session = slab->client == NOBODY ? LEASE_NO_SESSION : sessions[slab->client];
 		if (lease.session != LEASE_NO_SESSION && !memory_adopt(slab, donor, lease.session))

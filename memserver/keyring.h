@@ -7,11 +7,11 @@
  *   --admin-key FILE   "admin"
  *   --keys FOLDER      the file name up to the first dot: alice.key, alice.2.key and alice.key.old are alice's
  *
- * All keys of a name are equally valid, so that one can be replaced while the other still works. A name may have a
- * quota, which its clients share. Where keys are needed, only an admin key carries the right to drain by force.
+ * All keys of a name are equally valid, so that an operator can replace one key while another still works. A name may
+ * have a quota, which its clients share. Where keys are needed, only an admin key carries the right to drain by force.
  *
  * A client does not say which key it proves. The donor always tries all keys, so that the time taken reveals nothing.
- * The limit of KEYRING_MAX keys bounds this to some ten microseconds.
+ * The limit of KEYRING_MAX keys bounds this time to some ten microseconds.
  *
  * Threads. The functions that read files belong to the thread that starts or reloads the program. The others are pure.
  */
@@ -44,7 +44,7 @@ struct keyring {
  * if the keyring is full, ...
  */
 int keyring_add_file(struct keyring *keyring, const char *path, const char *name, bool admin);
-/* Adds the keys in the folder of --keys. Skips files that are not named like keys, after one logged line each.
+/* Adds the keys in the folder of --keys. For each file that is not named like a key, logs one line and skips the file.
    Returns the same as keyring_add_file(). */
 int keyring_add_folder(struct keyring *keyring, const char *path);
 /*

@@ -1,7 +1,7 @@
 /*
  * lease: see lease.h. This file has the book and its sessions. lease_slab.c has the slabs, and lease_revoke.c takes
- * them back. session_move() alone changes a session's state, by a table of legal changes. lease_slab_move() does
- * the same for slabs. Only lease_adopt.c sets both directly, before the book's first event.
+ * them back. session_move() alone changes a session's state, by a table of legal changes. lease_slab_move() does the
+ * same for slabs. Only lease_adopt.c sets these states directly, before the book's first event.
  */
 #include "memserver/lease.h"
 
@@ -323,7 +323,7 @@ void lease_session_said(struct lease_book *book, uint64_t now, uint32_t session)
 	assert(session < book->limits.sessions);
 	s = &book->sessions[session];
 	/*
-	 * The book may have ended the session after it queued this message. A BYE, for example, makes it queue
+	 * The book may have ended the session after it queued this message. A BYE, for example, makes the book queue
 	 * notices and then end the session.
 	 */
 	if (s->state == LEASE_SESSION_ACTIVE)

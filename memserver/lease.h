@@ -10,14 +10,14 @@
  *   slab      free -> preparing (memory is allocated) -> leased -> clearing (memory is released) -> free
  *                                                       leased -> revoking -> clearing, or leased again
  *
- * When a client vanishes, its session loses its connections at once and its leases after the grace time. A session
- * without leases ends at once. If the client vanishes before its LEASE is answered, the slab prepared for it is
- * cleared.
+ * When a client vanishes, its session loses its connections at once, and its leases after the grace time. A session
+ * without leases ends at once. If the client vanishes before the answer to its LEASE, the book clears the slab that is
+ * being prepared.
  *
- * If a client with the same id proves itself within the grace time, the session goes on with its leases. The
- * client's old connections are fenced first, in case the donor has not noticed their end. The returning client
- * claims each slab it knows of, and then sends CLAIMED. The book then clears the session's other slabs: the message
- * that granted or released them was lost.
+ * If a client with the same id proves itself within the grace time, the session goes on with its leases. The client's
+ * old connections are fenced first, in case the donor has not noticed their end. The returning client claims each slab
+ * it knows of, and then sends CLAIMED. The book then clears the session's other slabs: the message that granted or
+ * released such a slab was lost.
  *
  * Taking slabs back. The caller sets how many slabs may be lent (lease_target()) and whether the donor drains
  * (lease_drain()). The book first gives up slabs that are being prepared. It then recalls leased slabs (state
@@ -27,10 +27,10 @@
  * 2. slabs with the lowest warmth
  * 3. slabs that have been leased longest
  *
- * The client may use a recalled slab until the deadline. A returning client that claims the slab is told again of
- * the recall. The client has 8/10 of the time between recall and release (`revoke_ns`). Its last requests can end
- * in the next tenth. Then the book takes the slab, and the last tenth is for clearing it. While more slabs are in
- * use than the caller allows, or while the donor drains, the book grants nothing and clients see no free capacity.
+ * The client may use a recalled slab until the deadline. If a returning client claims the slab, the book tells it again
+ * of the recall. The client has 8/10 of the time between recall and release (`revoke_ns`). Its last requests can end in
+ * the next tenth. Then the book takes the slab, and the last tenth is for clearing it. While more slabs are in use than
+ * the caller allows, or while the donor drains, the book grants nothing and clients see no free capacity.
  *
  * A connection holds few unsent messages. The book therefore sends a client at most LEASE_NOTICES notices, and
  * further notices only after a message from the client. A PING after the last notice makes the client answer. When
@@ -170,7 +170,7 @@ struct lease_book {
 	uint32_t revoking;            /* slabs in state "revoking" */
 	uint32_t untold;              /* slabs with a notice to send */
 	uint64_t grants;              /* number of grants so far */
-	uint32_t generation;          /* free slabs had at least this generation when the book took over */
+	uint32_t generation;          /* the generation that free slabs had when the book took over the leases */
 	uint32_t *sorted;             /* scratch space to sort slabs for a recall */
 	uint64_t deadline;            /* lease_expire() has no work before this time; UINT64_MAX for none */
 	struct lease_action *actions; /* a ring with room for all actions that one event can cause */
@@ -199,8 +199,8 @@ unsigned lease_session_begin(struct lease_book *book, uint64_t now, const uint8_
  */
 bool lease_session_may_begin(const struct lease_book *book, const uint8_t id[WIRE_ID_SIZE], const char *owner);
 /*
- * Sets the session's owner, which is the name of its key. All sessions of an owner together may have @owner_slabs
- * slabs (0 for no limit). Call it after lease_session_begin(), and again when either changes.
+ * Sets the session's owner, which is the name of its key. All sessions of an owner together may have @owner_slabs slabs
+ * (0 for no limit). Call it after lease_session_begin(), and again when the key's name or the limit changes.
  */
 void lease_session_own(struct lease_book *book, uint32_t session, const char *owner, uint32_t owner_slabs);
 /*
@@ -263,7 +263,7 @@ void lease_warm(struct lease_book *book, uint32_t session, uint64_t name, uint32
 
 /*
  * Limits the number of slabs in use to @target and recalls the surplus. @pressed says that the machine is short of
- * memory, and clients are told so. Before the first call, only the limit given to lease_open() applies.
+ * memory, which lease_capacity() tells clients. Before the first call, only the limit given to lease_open() applies.
  */
 void lease_target(struct lease_book *book, uint64_t now, uint32_t target, bool pressed);
 /*
@@ -279,26 +279,27 @@ void lease_drain(struct lease_book *book, uint64_t now, enum wire_drain what, ui
 /* Ends all sessions now and refuses new ones, because the donor stops. */
 void lease_leave(struct lease_book *book);
 
-/* --- Leases of the program before ------------------------------------------------------------------------- */
+/* --- Leases of the previous program ------------------------------------------------------------------------ */
 
 /*
- * Before the first event, a new book can take over the leases of another book: first its sessions, then its slabs, then
- * lease_adopted(). The sessions are in grace until their clients return.
+ * Before the first event, a new book can take over the leases of another book. Adopt first its sessions, then its
+ * slabs, and then call lease_adopted(). The sessions are in grace until their clients return.
  */
 
 /*
- * Adds a session whose client has @left_ns to return. @owner is the name of its key, shorter than LEASE_OWNER_SIZE, or
- * "". Returns the session, or LEASE_NO_SESSION if the book has no room for it.
+ * Adds a session whose client has @left_ns to return. @owner is the name of the client's key, shorter than
+ * LEASE_OWNER_SIZE, or "". Returns the session, or LEASE_NO_SESSION if the book has no room for it.
  */
 uint32_t lease_adopt_session(struct lease_book *book, uint64_t now, const uint8_t id[WIRE_ID_SIZE], const char *owner,
 			     uint64_t left_ns);
 /*
- * Takes over `generation`, `warmth` and `order` of a slab. If `session` is an adopted session of this book, that session
- * leases the slab. If it is LEASE_NO_SESSION, the slab is free. @slab is smaller than the book's number of slabs.
+ * Takes over `generation`, `warmth` and `order` of a slab. If `session` is an adopted session of this book, that
+ * session leases the slab. If `session` is LEASE_NO_SESSION, the slab is free. @slab is smaller than the book's number
+ * of slabs.
  */
 void lease_adopt_slab(struct lease_book *book, uint32_t slab, const struct lease_slab *before);
 /* Ends the takeover. The book can then lend the slabs that nobody leases. @generation is the highest generation of all
-   slabs that the donor ever had, also of those that this book lacks. */
+   slabs that the donor ever had, including slabs that this book lacks. */
 void lease_adopted(struct lease_book *book, uint32_t generation);
 
 /* --- Queries --------------------------------------------------------------------------------------------- */

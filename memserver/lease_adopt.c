@@ -1,4 +1,4 @@
-/* lease_adopt: gives a new book the leases of the program before; see lease.h. */
+/* lease_adopt: gives a new book the leases of the previous program; see lease.h. */
 #include "memserver/lease_book.h"
 
 #include <assert.h>
@@ -38,8 +38,8 @@ void lease_adopt_slab(struct lease_book *book, uint32_t slab, const struct lease
 }
 
 /*
- * This book may have fewer or more slabs than the one before. If a slab disappeared in one upgrade and appeared again in
- * another, its names must still be new. So all free slabs continue from the highest generation.
+ * This book may have fewer or more slabs than the previous book. If a slab disappeared in one upgrade and appeared
+ * again in another, its names must still be new. So all free slabs continue from the highest generation.
  */
 void lease_adopted(struct lease_book *book, uint32_t generation)
 {

@@ -4,7 +4,7 @@
  * - lease.c: the book and its sessions
  * - lease_slab.c: slabs
  * - lease_revoke.c: taking slabs back
- * - lease_adopt.c: leases of the program before
+ * - lease_adopt.c: leases of the previous program
  *
  * As lease.h says, the code is pure and one thread owns the book.
  */
@@ -27,19 +27,20 @@ uint32_t lease_session_unused(const struct lease_book *book);
 /* Changes a slab's state. All changes go through here. */
 void lease_slab_move(struct lease_book *book, uint32_t slab, enum lease_slab_state to);
 /*
- * Detaches the slab from its session. The client gets no further notice about this slab. If the slab was taken and
- * its memory is released, it becomes free.
+ * Detaches the slab from its session. The client gets no further notice about this slab. If the slab was taken and its
+ * memory is released, the slab becomes free.
  */
 void lease_slab_disown(struct lease_book *book, uint32_t slab);
 /* Moves the slab to "clearing" and queues LEASE_CLEAR. */
 void lease_slab_clear(struct lease_book *book, uint32_t slab);
-/* Sets `untold`: the slab's client is still to be told that the slab is recalled, kept or taken. */
+/* Sets `untold` to @tell. If @tell is true, the slab's client is still to be told that the slab is recalled, kept or
+   taken. */
 void lease_tell(struct lease_book *book, uint32_t slab, bool tell);
 
 /* --- lease_revoke.c -------------------------------------------------------------------------------------- */
 /*
- * Queues the notices (recalled, kept, taken) that are due to this session, or to all sessions if it is
- * LEASE_NO_SESSION. A client gets at most LEASE_NOTICES of them until it sends a message.
+ * Queues the notices (recalled, kept, taken) that are due to @session, or to all sessions if @session is
+ * LEASE_NO_SESSION. A client gets at most LEASE_NOTICES notices until it sends a message.
  */
 void lease_notices(struct lease_book *book, uint32_t session);
 /* Takes all recalled slabs that are overdue, and updates the book's deadline for the other recalled slabs. */

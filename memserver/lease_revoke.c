@@ -47,8 +47,8 @@ static uint64_t tenths(uint64_t now, uint64_t within, unsigned part)
 }
 
 /*
- * Recalls a slab that is held, or changes the deadline of its recall. @within is the time until its memory is released,
- * or LEASE_NEVER for no deadline.
+ * Recalls a slab that is held, or changes the deadline of its recall. @within is the time until the slab's memory is
+ * released, or LEASE_NEVER for no deadline.
  */
 static void slab_revoke(struct lease_book *book, uint32_t slab, uint64_t now, uint64_t within)
 {
@@ -142,7 +142,8 @@ static void slab_give_up(struct lease_book *book, uint32_t slab)
 	lease_act(book, (struct lease_action){.kind = LEASE_ABANDON, .session = LEASE_NO_SESSION, .slab = slab});
 }
 
-/* Gives up slabs in preparation, which hold no pages yet. Returns how many fewer than @count it found. */
+/* Gives up at most @count slabs in preparation, which hold no pages yet. Returns how many of @count are still
+   missing. */
 static uint32_t preparing_give_up(struct lease_book *book, uint32_t count)
 {
 	for (uint32_t i = 0; count && i < book->limits.slabs; i++) {

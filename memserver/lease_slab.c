@@ -236,8 +236,8 @@ void lease_cleared(struct lease_book *book, uint32_t slab)
 
 	assert(s.state == LEASE_SLAB_CLEARING && !s.cleared);
 	/*
-	 * The client must first hear that the slab is taken. Lending it before could confuse the old lease with the new
-	 * one.
+	 * The client must first hear that the slab is taken. Lending the slab before could confuse the old lease with
+	 * the new lease.
 	 */
 	if (s.untold) {
 		book->slabs[slab].cleared = true;

@@ -27,8 +27,8 @@ static uint32_t step(const struct pressure_config *config)
 	return config->slabs / PRESSURE_STEPS ? config->slabs / PRESSURE_STEPS : 1;
 }
 
-/* Returns the margin above the reserve that a grant must leave. It avoids a recall after a small drop of available
-   memory. */
+/* Returns the margin above the reserve that a grant must leave. The margin avoids a recall after a small drop of
+   available memory. */
 static uint64_t margin(const struct pressure_config *config)
 {
 	return config->reserve / 8 > config->slab_bytes ? config->reserve / 8 : config->slab_bytes;
@@ -39,8 +39,8 @@ static uint32_t less(uint32_t slabs, uint64_t by)
 	return by < slabs ? slabs - (uint32_t)by : 0;
 }
 
-/* Returns how many slabs may be in use, by available memory alone. That is fewer than in use only if @config
-   demands it. */
+/* Returns how many slabs may be in use, by available memory alone. The result is below the number in use only if that
+   number exceeds config->slabs. */
 static uint32_t most(const struct pressure_config *config, const struct pressure_reading *reading)
 {
 	const uint64_t keep = config->reserve + margin(config);
@@ -63,7 +63,7 @@ static bool is_pressed(const struct pressure_config *config, const struct pressu
 	}
 	if (!reading->stalls || reading->available - config->reserve >= config->reserve + 2 * margin(config))
 		return false;
-	/* If slabs are on their way back, a step was taken before, and is not repeated. */
+	/* If slabs are on their way back, an earlier reading took this step already. */
 	*ret_slabs = less(reading->in_use, reading->going ? reading->going : step(config));
 	return true;
 }

@@ -1,6 +1,6 @@
 /*
- * pressure: computes how many slabs this machine can spare, from readings of its memory. It is pure: the caller passes
- * readings and the time.
+ * pressure: computes how many slabs this machine can spare, from readings of its memory. The module is pure: the caller
+ * passes readings and the time.
  *
  * Theory of operation. The operator's reserve must stay available (MemAvailable, or what a control group leaves) beside
  * all memory that is lent. So the donor can lend the slabs in use, plus the memory that is available above the reserve.
@@ -15,13 +15,14 @@
  * The margin is one slab, or an eighth of the reserve if that is more.
  *
  * If tasks stall although memory is plentiful, some control group has hit its own limit. Returning slabs would not
- * help, so these stalls are ignored.
+ * help, so pressure_read() ignores these stalls.
  *
  *   calm --short, or stalls--> pressed --calm for PRESSURE_CALM_NS--> growing --target reached--> calm
  *                                 ^------------------short, or stalls--------+
  *
- * The target falls at once. It rises at once only in state calm. After pressure it rises only when there was no
- * pressure for PRESSURE_CALM_NS, one step at a time. So slabs do not come and go with a job whose use of memory varies.
+ * The target falls at once, but rises at once only in state calm. After pressure, the target rises again only after
+ * PRESSURE_CALM_NS without pressure, one step at a time. So slabs do not come and go with a job whose use of memory
+ * varies.
  *
  * Time is in ns, of any monotonic clock. One thread owns a struct pressure.
  */

@@ -78,7 +78,7 @@ struct listening {
 	unsigned count;
 };
 
-/* Listens on one fabric. If the URI's port is 0, uses *port. Sets *port to the port taken. */
+/* Listens at @uri with @scheme. If the port of @uri is 0, uses *port. Sets *port to the port taken. */
 static int listen_on(struct donor *donor, const char *scheme, const struct uri *uri, uint16_t *port,
 		     struct listening *listening)
 {
@@ -132,7 +132,8 @@ static int listen_text(struct donor *donor, const char *text, struct listening *
 	return status;
 }
 
-/* Listens on all addresses or fails. After an upgrade it succeeds if one address works, and logs which others do not. */
+/* Listens on all addresses or fails. After an upgrade, one address that works is enough, and the log names the
+   addresses that fail. */
 static int listen_try(struct donor *donor, const struct server_config *config, struct listening *listening)
 {
 	int failed = 0;
@@ -179,7 +180,8 @@ static int listen_all(struct donor *donor, const struct server_config *config)
 	return 0;
 }
 
-/* Tells a changed status, at most once a second, because sd_notify() waits and thereby delays all clients. */
+/* Sends a changed status to the service manager, at most once a second, because sd_notify() waits and thereby delays
+   all clients. */
 static void status_tell(struct server *server, uint64_t now)
 {
 	char status[DONOR_STATUS_MAX];
@@ -310,7 +312,8 @@ int server_loop(struct server *server)
 
 		if (server->metrics)
 			donor_metrics_publish(server->metrics, donor, server->shrink);
-		/* Takes one event at a time, because it may end a connection that a later event would refer to. */
+		/* Takes one event at a time, because handling it may end a connection that a later event would refer
+		   to. */
 		int timeout_ms = patience_sleep(&donor->patience, clock_now(), due < deadline ? due : deadline);
 		int count = fabric_wait(donor->fabric, &event, 1, timeout_ms);
 
@@ -352,7 +355,7 @@ static int watch_all(struct server *server)
 	return status;
 }
 
-/* Opens the donor, with the leases of the program before if there are any. */
+/* Opens the donor, with the leases of the previous program if there are any. */
 static int donor_begin(const struct server_config *config, struct donor **ret_donor)
 {
 	struct donor_config donor = config->donor;

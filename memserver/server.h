@@ -10,11 +10,11 @@
  * - the donor's next deadline
  *
  * Without clients there is no deadline, and the thread sleeps without a time limit. Requests for pages are answered
- * inside the fabric and never get here. The loop waits for the service manager each time it reports the donor's
- * state, so it reports at most once a second. It also tells the service manager that it makes progress (watchdog.h).
+ * inside the fabric and never get here. Each report of the donor's state to the service manager makes the loop wait, so
+ * the loop reports at most once a second. The loop also tells the service manager that it makes progress (watchdog.h).
  *
- * SIGTERM and SIGINT end the loop: it logs which slabs are still leased and then ends all sessions in order. SIGHUP
- * rereads the settings and ends no session. SIGUSR2 upgrades the program without losing a slab (upgrade.h).
+ * SIGTERM and SIGINT end the loop, which logs the slabs that are still leased and then ends all sessions in order.
+ * SIGHUP rereads the settings and ends no session. SIGUSR2 upgrades the program without losing a slab (upgrade.h).
  */
 #ifndef MEMSERVER_SERVER_H
 #define MEMSERVER_SERVER_H
@@ -35,7 +35,7 @@ struct server_config {
 	unsigned listen_count;           /* 1 .. SERVER_LISTEN_MAX */
 	const char *metrics;             /* where metrics are served (metrics_http.h), or NULL */
 	bool beyond_loopback;            /* some address can be reached from other machines */
-	const struct handover *handover; /* leases of the program before (handover.h), or NULL */
+	const struct handover *handover; /* leases of the previous program (handover.h), or NULL */
 	char *const *argv;               /* the command line, for an upgrade */
 	/*
 	 * SIGHUP: updates this struct and writes which keys were valid before. Returns 0, or -errno if nothing has
@@ -52,13 +52,14 @@ struct server_config {
  */
 int server_run(const struct server_config *config);
 
-/* Returns true if all addresses have a port. If the system chose one, the next program would get another one in an
-   upgrade, and no client would find this donor. Logs one line otherwise. */
+/* Returns true if no address has port 0. Otherwise logs one line. With port 0 the system chooses a port, so the next
+   program would get another port in an upgrade, and no client would find this donor. */
 bool server_ports_are_fixed(const struct server_config *config);
 
 struct shrink;
 struct donor_metrics;
-/* State of the main loop. When it begins, the donor listens, and slab_fd() is watched with the donor as user. */
+/* State of the main loop. Before the loop begins, the donor listens, and the fabric watches slab_fd() with the donor as
+   user. */
 struct server {
 	const struct server_config *config;
 	struct donor *donor;

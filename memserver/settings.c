@@ -23,7 +23,7 @@
 
 static const char default_listen[] = DEFAULT_LISTEN;
 
-/* The most data connections of one client. Each of its stores has one per thread. */
+/* The most data connections of one client. Each store of the client has one connection per thread. */
 #define SESSION_CONNS 64u
 
 static void defaults_set(struct settings *settings)

@@ -43,7 +43,7 @@ struct slab_queue {
 
 struct slab_memory {
 	void *base; /* NULL if the slab has no memory */
-	bool huge;  /* it is memory of files.huge */
+	bool huge;  /* the memory is in files.huge */
 	struct fabric_region *region;
 };
 
@@ -67,7 +67,8 @@ struct slab_worker {
 
 /*
  * Maps slab @slab of the file @fd at an address that is aligned to huge pages. The kernel uses huge pages if
- * /sys/kernel/mm/transparent_hugepage/shmem_enabled is "advise" or "always". This saves TLB misses when serving pages.
+ * /sys/kernel/mm/transparent_hugepage/shmem_enabled is "advise" or "always". Huge pages save TLB misses when the donor
+ * serves reads and writes.
  */
 static void *file_map(int fd, size_t bytes, uint32_t slab)
 {
@@ -175,7 +176,7 @@ static void memory_put(struct slab_worker *worker, uint32_t slab)
 	const size_t bytes = worker->config.bytes;
 
 	fabric_deregister(memory->region);
-	/* The next owner of the slab must not see the data of this one. */
+	/* The next owner of the slab must not see the data of this owner. */
 	if (memory->base &&
 	    file_discard(memory->huge ? worker->files.huge : worker->files.plain, (uint64_t)bytes * slab, bytes) < 0)
 		memset(memory->base, 0, bytes);
@@ -219,8 +220,8 @@ static struct slab_answer order_do(struct slab_worker *worker, struct slab_order
 }
 
 /*
- * Takes the next order, under the lock. Returns false if there is none. Clearing goes first, because deadlines wait
- * for it, and preparing may need the memory. One slab never has both orders at a time.
+ * The lock must be held. Takes the next order. Returns false if there is none. Clearing goes first, because deadlines
+ * wait for it, and preparing may need the memory. One slab never has both orders at a time.
  */
 static bool order_take(struct slab_worker *worker, struct slab_order *ret_order)
 {
@@ -295,7 +296,7 @@ static int file_fit(int fd, const struct slab_config *config)
 	return 0;
 }
 
-/* Opens the files, or takes over those of the program before. Without hugetlb pages, all slabs take plain pages. */
+/* Opens the files, or takes over those of the previous program. Without hugetlb pages, all slabs take plain pages. */
 static int files_open(const struct slab_config *config, struct slab_files *files)
 {
 	const bool huge = config->huge && config->bytes >= HUGE_PAGE;

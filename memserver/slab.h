@@ -2,18 +2,18 @@
  * slab: the memory of slabs and its registration.
  *
  * Theory of operation. A slab has memory only while it is leased. It gets fresh pages when the lease begins and returns
- * them to the kernel when the lease ends. The kernel zeroes every page before it gives it out again, so one client's
- * data never reaches the next client. All pages are populated at once, so that no page fault delays a client. Memory is
- * taken only if the machine then still has its reserve available.
+ * them to the kernel when the lease ends. The kernel zeroes every page before it gives the page out again, so one
+ * client's data never reaches the next client. All pages are populated at once, so that no page fault delays a client.
+ * The worker takes memory only if the machine then still has its reserve available.
  *
  * The memory of all slabs is one file without a name (memfd_create(2)), which is empty where no slab is leased. A file
  * can be handed to the next program when a donor is upgraded (handover.h); anonymous memory cannot.
  *
- * The memory is registered in its owner's domain as soon as it is populated. It is deregistered before it is released,
- * so that no key to it outlives the lease.
+ * The worker registers the memory in its owner's domain as soon as it is populated. It ends the registration before it
+ * releases the memory, so that no key outlives the lease.
  *
- * Threads. Populating 64 MiB and pinning it for an RDMA device takes tens of ms. A worker thread prepares and
- * clears slabs, because the thread that serves clients cannot wait so long. It clears before it prepares, because
+ * Threads. Populating 64 MiB and pinning it for an RDMA device takes tens of ms. A worker thread prepares and clears
+ * slabs, because the thread that serves clients cannot wait so long. The worker clears before it prepares, because
  * deadlines wait for clearing. Otherwise it keeps the order of requests.
  *
  * slab_prepare(), slab_clear(), slab_abandon() and slab_answer() belong to the thread that opened the worker. Orders
@@ -41,7 +41,7 @@ struct slab_config {
 	uint64_t reserve;                   /* bytes that always stay available on the machine */
 	bool huge;                          /* take hugetlb pages while there are any */
 	bool lock;                          /* mlock the memory, so that it is never swapped out */
-	const struct slab_files *inherited; /* files of the program before, or NULL; used by slab_open() only */
+	const struct slab_files *inherited; /* files of the previous program, or NULL; used by slab_open() only */
 };
 
 enum slab_order_kind { SLAB_PREPARE, SLAB_CLEAR, SLAB_ORDER_KINDS };
@@ -61,8 +61,8 @@ struct slab_answer {
 struct slab_worker;
 
 /*
- * Starts the worker. The worker inherits the caller's signal mask, which should block all signals. It owns its files,
- * also inherited ones. Returns 0, -ENOMEM, -EMFILE or -EAGAIN.
+ * Starts the worker. The worker inherits the caller's signal mask, which should block all signals. The worker owns all
+ * files, also inherited files. Returns 0, -ENOMEM, -EMFILE or -EAGAIN.
  */
 int slab_open(const struct slab_config *config, struct slab_worker **ret_worker);
 /* Ends the worker, deregisters and unmaps all slabs. The caller has ended all connections. Accepts NULL. */
@@ -86,17 +86,17 @@ void slab_abandon(struct slab_worker *worker, uint32_t slab);
 void slab_set_reserve(struct slab_worker *worker, uint64_t bytes);
 /* Returns the files, which the worker still owns. */
 struct slab_files slab_files(const struct slab_worker *worker);
-/* Returns true if the memory of this slab is in `slab_files.huge`. No order for the slab may be pending. */
+/* No order for the slab may be pending. Returns true if the slab's memory is in `slab_files.huge`. */
 bool slab_is_huge(const struct slab_worker *worker, uint32_t slab);
 /*
  * Maps the memory that a slab has in an inherited file, and registers it in @domain. Call it before the first order.
- * The slab is then as after slab_prepare(). Returns 0, -ENOMEM, or what fabric_register() returned. If the
- * memory should be locked and cannot be, a line is logged.
+ * The slab is then as after slab_prepare(). Returns 0, -ENOMEM, or what fabric_register() returned. Logs one line if
+ * the settings demand that the memory is locked, and locking fails.
  */
 int slab_adopt(struct slab_worker *worker, uint32_t slab, bool huge, struct fabric_domain *domain,
 	       struct fabric_region **ret_region);
-/* Returns to the kernel all inherited memory that was not adopted. If this fails, slabs are zeroed when they get their
-   memory. Call it before the first order. */
+/* Call this function before the first order. Returns to the kernel all inherited memory that was not adopted. If this
+   fails, the worker zeroes each slab when it prepares the slab. */
 void slab_discard_rest(struct slab_worker *worker);
 /* Takes one answer without waiting. Returns false if there is none. */
 bool slab_answer(struct slab_worker *worker, struct slab_answer *ret_answer);

@@ -4,12 +4,13 @@
  * Theory of operation. A package manager has written a new program file, or the operator has changed settings that need
  * a start. SIGUSR2 asks for the upgrade:
  *
- * 1. Trial. The donor starts the program file as a child, with its own command line and the list of leases (handover.h).
- *    The child reads all settings and the list, logs what is wrong, and ends without serving. The donor serves meanwhile.
- * 2. If the trial succeeded, the donor sends SUSPEND to its clients, so that they do not take it for dead. It then
- *    waits at most UPGRADE_PATIENCE_NS until they have disconnected.
- * 3. The donor lists its leases again and replaces itself by execve(2). It keeps its process id, so a service manager sees
- *    no restart.
+ * 1. Trial. The donor starts the program file as a child, with its own command line and the list of leases
+ *    (handover.h). The child reads all settings and the list, logs what is wrong, and ends without serving. The donor
+ *    serves meanwhile.
+ * 2. If the trial succeeded, the donor sends SUSPEND to its clients, so that they do not take the donor for dead. It
+ *    then waits at most UPGRADE_PATIENCE_NS until the clients have disconnected.
+ * 3. The donor lists its leases again and replaces itself by execve(2). It keeps its process id, so a service manager
+ *    sees no restart.
  * 4. The new program adopts the leases and listens. Clients return as after a broken connection, within tens of ms.
  *
  * If the trial fails, or the file cannot be executed, the donor goes on as before.
@@ -29,7 +30,7 @@
 
 /* The longest wait for clients to end their connections. */
 #define UPGRADE_PATIENCE_NS UINT64_C(500000000)
-/* The longest time for a trial. It may wait for a resolver. */
+/* The longest time for a trial. A trial may wait for a resolver. */
 #define UPGRADE_TRIAL_NS UINT64_C(60000000000)
 
 struct upgrade {
@@ -41,7 +42,7 @@ struct upgrade {
 };
 
 /* Remembers the program file. Call it at the start, because a replaced file has no name any more. The caller has
-   given SIGCHLD its default action and blocked it. */
+   blocked SIGCHLD and given it the default action. */
 void upgrade_open(struct upgrade *upgrade, char *const *argv);
 /* Ends a trial that is under way. */
 void upgrade_close(struct upgrade *upgrade);
@@ -51,7 +52,7 @@ void upgrade_try(struct upgrade *upgrade, const struct donor *donor);
 void upgrade_expire(struct upgrade *upgrade, uint64_t now);
 /* Returns when to call upgrade_expire(), in ns of the donor's clock, or UINT64_MAX for never. */
 uint64_t upgrade_due(const struct upgrade *upgrade);
-/* Returns true if the donor has leases now that the trial has not seen, so that the next program may refuse them. */
+/* Returns true if the donor now has leases that the trial has not seen. The next program might refuse these leases. */
 bool upgrade_is_outdated(const struct upgrade *upgrade, const struct donor *donor);
 /* Call it at SIGCHLD. Returns true if the trial has ended and succeeded. Logs one line if the trial failed. */
 bool upgrade_has_succeeded(struct upgrade *upgrade);

@@ -2,16 +2,17 @@
  * tcp: the backend for hosts without an RDMA device.
  *
  * Theory of operation. A connection is one TCP socket. Both sides send their requests, answers and messages over it
- * (tcp_frame.h). The thread that owns the peer's end serves a request inside fabric_poll(). It first checks address,
- * rkey and length against the domain into which it has accepted the connection. Then it moves the data. The data of a
- * read is sent straight from the registered memory. The data of a write is received straight into it, except for the
- * part that is already in the receive buffer.
+ * (tcp_frame.h). The thread that owns the peer's end serves a request inside fabric_poll(). This thread first checks
+ * address, rkey and length against the protection domain of the connection. Then it moves the data. The data of a read
+ * is sent straight from the registered memory. The data of a write is received straight into it, except for the part
+ * that is already in the receive buffer.
  *
  * If the check fails, the peer logs one line, answers with TCP_REFUSED, and ends the connection. Requests before the
  * refused one have been served. Requests behind it are dropped, as with a queue pair in the error state.
  *
- * Requests are served in order. But the data of a read is taken when its answer is sent. If the socket's buffer is full
- * meanwhile, a write that came after the read may be served first. The read then returns the bytes of that write.
+ * Requests are served in order, with one exception. The data of a read is taken from memory when its answer is sent.
+ * While the socket's buffer is full, the answer waits, and a later write may be served first. The read then returns the
+ * bytes of that write.
  *
  * Waiting. A connection is `active` while it has operations in flight, and for TCP_IDLE_POLLS polls after its last
  * input. Each poll calls recv() on the active connections. Other connections wait until the poller reports input.
@@ -364,8 +365,8 @@ static bool tcp_poll(void *state, struct backend_events *out)
 		tcp_listeners_poll(tcp, clock_now());
 		moved = true;
 	}
-	/* Polls each active connection once. One that stays active moves to the end of the list, so that all get
-	   space for events in turn. */
+	/* Polls each active connection once. A connection that stays active moves to the end of the list, so that all
+	   connections get space for events in turn. */
 	for (unsigned i = tcp->active_count; i; i--) {
 		struct tcp_conn *conn = TAILQ_FIRST(&tcp->active);
 		bool step;
@@ -411,8 +412,8 @@ static bool tcp_ready(const void *state)
 
 /* --- Time ------------------------------------------------------------------------------------------------- */
 
-/* Returns the time of the peer's last answer, or of the oldest unanswered post if that is later. Each answer restarts
-   the time, because a deep queue of long requests may take longer than io_ms in total. */
+/* Returns the time of the peer's last answer, or of the oldest unanswered post, whichever is later. Each answer
+   restarts the time, because a deep queue of long requests may take longer than io_ms in total. */
 static uint64_t silent_since(const struct tcp_conn *conn)
 {
 	uint64_t posted_at = conn->ops[conn->op_head & conn->op_mask].posted_at;

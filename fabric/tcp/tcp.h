@@ -17,8 +17,8 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-/* Size of a connection's receive buffer. Its pages are allocated at once on the connecting side, and on first use on
-   the accepting side (conn_memory()). */
+/* Size of a connection's receive buffer. The buffer's pages are allocated at once on the connecting side, and on first
+   use on the accepting side (conn_memory()). */
 #define TCP_RECEIVE_SIZE (64u << 10)
 /* From this size on, the data of a read is received straight to its destination, after a separate system call for its
    header. This call costs less than copying the data out of the buffer. */
@@ -118,7 +118,7 @@ struct tcp_conn {
 	struct tcp_op *ops;                 /* a ring */
 	uint32_t op_mask, op_head, op_tail; /* free-running; also the sequence numbers on the wire */
 	uint32_t op_sent;                   /* operations before this index were sent completely */
-	uint64_t progress_at;               /* when an answer last arrived while further ones were awaited, ns */
+	uint64_t progress_at;               /* when an answer last arrived while further answers were awaited, ns */
 	struct tcp_queue queue;
 	uint8_t *messages; /* a ring of TCP_MESSAGES_MAX slots */
 	uint32_t message_head, message_tail;
@@ -142,7 +142,8 @@ struct tcp {
 	struct fabric *fabric;
 	TAILQ_HEAD(tcp_conns, tcp_conn) conns;
 	TAILQ_HEAD(, tcp_conn) active;
-	/* Disconnected; freed at the next poll, because the user's events may point into them. */
+	/* Disconnected connections. The next poll frees them: until then, the user's events may point into their
+	   buffers. */
 	TAILQ_HEAD(, tcp_conn) gone;
 	TAILQ_HEAD(, tcp_listener) listeners;
 	unsigned active_count, arriving;
@@ -177,13 +178,13 @@ void tcp_conn_free(struct tcp_conn *conn);
 int tcp_listen(void *state, const struct uri *uri, struct fabric_listener **ret_listener);
 void tcp_listener_close(struct tcp_listener *listener);
 void tcp_listeners_poll(struct tcp *tcp, uint64_t now);
-/* Tries the next address. Must be called when the deadline of a CONNECTING connection has passed. */
+/* Must be called when the deadline of a CONNECTING connection has passed. Tries the next address. */
 void tcp_connect_expire(struct tcp_conn *conn);
 int tcp_connect(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
 		size_t private_size, struct fabric_conn **ret_conn);
 int tcp_accept(struct fabric_conn *conn);
 void tcp_reject(struct fabric_conn *conn, const void *private_data, size_t private_size);
-/* Clears `unheard`. Must be called when an ARRIVING connection was read from, or ends. */
+/* Must be called when a poll has read from an ARRIVING connection, and when a connection ends. Clears `unheard`. */
 void tcp_heard(struct tcp_conn *conn);
 /* Goes on with connecting and the greetings. Returns true if anything was done. */
 bool tcp_setup_step(struct tcp_conn *conn);

@@ -2,8 +2,7 @@
  * tcp_frame: the format of a tcp connection, and the functions that check received bytes.
  *
  * Theory of operation. First, each side sends one greeting: the connecting side CONNECT, the other side ACCEPT or
- * REJECT. After ACCEPT, both sides send frames. A frame is a header, and some types are followed by `length` bytes of
- * data:
+ * REJECT. After ACCEPT, both sides send frames. A frame is a header, followed in some types by `length` bytes of data:
  *
  *     READ     address, rkey, length, sequence     no data
  *     WRITE    address, rkey, length, sequence     the data to write
@@ -53,12 +52,13 @@ _Static_assert(sizeof(struct tcp_frame) == 24, "no padding");
 struct tcp_greeting tcp_greeting_swap(struct tcp_greeting greeting);
 struct tcp_frame tcp_frame_swap(struct tcp_frame frame);
 
-/* Checks the first @size bytes of a greeting, even before the rest has arrived, so that a peer with another protocol
-   is detected early. @kinds has bit 1 << kind for each expected kind. If the version has arrived, writes it to
-   *ret_version. If it is not TCP_VERSION, the bytes behind it are not checked. Returns NULL if the bytes are valid,
-   or what is wrong, for the log. */
+/* Checks the first @size bytes of a greeting, even before the rest has arrived, so that a peer with another protocol is
+   detected early. @kinds has bit 1 << kind for each expected kind. If the version has arrived, writes the version to
+   *ret_version. With a version other than TCP_VERSION, ignores the bytes behind the version. Returns NULL if the bytes
+   are valid, or a text for the log that says what is wrong. */
 const char *tcp_greeting_check(const void *bytes, size_t size, unsigned kinds, uint16_t *ret_version);
-/* Checks the header of a frame, in host byte order. Returns NULL if it is valid, or what is wrong, for the log. */
+/* Checks the header of a frame, in host byte order. Returns NULL if the header is valid, or a text for the log that
+   says what is wrong. */
 const char *tcp_frame_check(const struct tcp_frame *frame);
 
 #endif

@@ -74,7 +74,8 @@ static void op_answer(struct tcp_conn *conn, struct backend_events *out, int sta
 	event->status = status;
 }
 
-/* Places the data of the current frame that has arrived so far. Answers the frame when its data is complete. */
+/* Copies the arrived part of the current frame's data to its destination. Answers the frame when the data is
+   complete. */
 static enum step data_step(struct tcp_conn *conn, struct backend_events *out)
 {
 	struct tcp_incoming *incoming = &conn->incoming;
@@ -121,7 +122,7 @@ static enum step frame_request(struct tcp_conn *conn, const struct tcp_frame *fr
 		return frame_broken(conn, "more requests than agreed");
 	conn->served++;
 	if (frame->type == TCP_READ) {
-		/* Does not check rkey and range yet: batch_frame() does when it sends the answer. */
+		/* batch_frame() checks rkey and range when it sends the answer. */
 		conn->answering++;
 		fabric_count_read(conn->base.fabric, frame->length);
 		tcp_queue_frame(
@@ -214,8 +215,8 @@ static enum step frame_step(struct tcp_conn *conn, struct backend_events *out)
 
 /* --- The socket ------------------------------------------------------------------------------------------- */
 
-/* Returns true if the next bytes are probably the header of a large answer. Then only this header should be received,
-   so that its data is not copied through the buffer. */
+/* Returns true if the next bytes are probably the header of a large answer. The caller then receives only this header,
+   so that the answer's data is not copied through the buffer. */
 static bool large_is_next(const struct tcp_conn *conn)
 {
 	const struct tcp_op *op = &conn->ops[conn->op_head & conn->op_mask];
@@ -224,8 +225,8 @@ static bool large_is_next(const struct tcp_conn *conn)
 	       op->length >= TCP_LARGE;
 }
 
-/* Calls recv() or recvmsg() once: first fills the destination of the current frame's data, then the buffer. Writes
-   the size of both to *ret_wanted. Returns the number of bytes, 0 at the end of the stream, or -errno. */
+/* Calls recv() or recvmsg() once: first fills the destination of the current frame's data, then the buffer. Writes the
+   total size of both to *ret_wanted. Returns the number of bytes, 0 at the end of the stream, or -errno. */
 static ssize_t receive_bytes(struct tcp_conn *conn, size_t *ret_wanted)
 {
 	struct tcp_incoming *incoming = &conn->incoming;
@@ -276,8 +277,8 @@ static void receive_count(struct tcp_conn *conn, size_t received)
 	conn->receive_tail += (uint32_t)received - direct;
 }
 
-/* Moves the unread bytes to the beginning of the buffer, if the space behind them is short. The messages of the last
-   poll's events become invalid by this. */
+/* Moves the unread bytes to the beginning of the buffer, if the space behind them is short. This invalidates the
+   messages in the last poll's events. */
 static void receive_compact(struct tcp_conn *conn)
 {
 	uint32_t held = conn->receive_tail - conn->receive_head;

@@ -1,11 +1,11 @@
 /*
  * tcp_output: sends the queue of frames, see tcp.h.
  *
- * Theory of operation. One sendmsg() sends as many frames as the socket accepts. It copies no data: data that the
- * peer reads is sent straight from the registered memory. Data that this side writes is sent straight from the
- * caller's memory. Each region is pinned only during this call. If the socket does not accept all frames, the next
- * call pins the regions of the unsent ones again. If a region has been deregistered in the meantime, the connection
- * ends, as if the peer had used an unknown rkey.
+ * Theory of operation. One sendmsg() sends as many frames as the socket accepts. The backend copies no data: the data
+ * that the peer reads is sent straight from the registered memory, and the data that this side writes straight from the
+ * caller's memory. Each region is pinned only during this call. If the socket does not accept all frames, the next call
+ * pins the regions of the unsent frames again. If a region has been deregistered in the meantime, the connection ends,
+ * as if the peer had used an unknown rkey.
  */
 #include "common/log.h"
 #include "fabric/tcp/tcp.h"
@@ -61,8 +61,8 @@ static void answer_refuse(struct tcp_conn *conn, uint32_t index, const char *why
 	queue->tail = index + 1;
 }
 
-/* Adds the frame at @index, without its first @skip bytes, which were sent already. Returns false if the rest of its
-   data can no longer be accessed. */
+/* Adds the frame at @index to the batch, without its first @skip bytes, which were sent already. Returns false if the
+   rest of its data can no longer be accessed. */
 static bool batch_frame(struct batch *batch, struct tcp_conn *conn, uint32_t index, uint32_t skip)
 {
 	struct tcp_queue *queue = &conn->queue;

@@ -16,13 +16,12 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
-/* The most accepted connections that no poll has read from yet. Further ones wait in the kernel. Without this limit,
-   if many connections arrive at once, arriving_make_room() would close some of them before their greetings were
-   read. */
+/* The most accepted connections that no poll has read from yet. Further ones wait in the kernel. Otherwise, when many
+   connections arrive at once, arriving_make_room() would close some of them before their greetings are read. */
 #define UNHEARD_MAX 16
 /* The pause before accepting again, after the process ran out of descriptors. */
 #define RETRY_NS (100 * 1000000ull)
-/* The pause between two tries to listen on a port that is in use, and the most tries (listen_at()). */
+/* listen_at() tries LISTEN_TRIES times to listen on a port that is in use, with this pause between two tries. */
 #define LISTEN_PAUSE_MS 5
 #define LISTEN_TRIES 100
 /* The kernel probes a peer that has been silent for KEEPALIVE_IDLE s, every KEEPALIVE_INTERVAL s. After
@@ -99,9 +98,8 @@ static int greeting_receive(struct tcp_conn *conn, unsigned kinds, const char **
 /*
  * Allocates the rings and buffers of a connection whose two greetings are known, in one mapping.
  *
- * The connecting side populates the mapping, because it is going to post requests, and page faults would delay
- * them. The accepting side does not. It has many connections, and most are idle, so populating their memory would
- * waste it.
+ * The connecting side populates the mapping, because it is going to post requests, and page faults would delay them.
+ * The accepting side does not populate it, because most of its many connections are idle and would waste the memory.
  */
 static int conn_memory(struct tcp_conn *conn)
 {

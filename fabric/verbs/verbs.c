@@ -2,24 +2,24 @@
  * verbs: the backend for hosts with an RDMA device: InfiniBand, RoCE, iWARP, and the kernel's software devices
  * soft-RoCE (rxe) and soft-iWARP (siw).
  *
- * Theory of operation. First, the RDMA connection manager (CM) finds the device and port from an address, and
- * connects two queue pairs (verbs_setup.c). From then on, the two devices carry out reads and writes by themselves.
- * The peer's device checks rkey, address, length and rights, so the peer's program can sleep (verbs_path.c). Each
- * connection has a completion queue of its own, with space for all completions that it can have at a time. So the
- * queue cannot overflow, and destroying it discards no completion of another connection.
+ * Theory of operation. First, the RDMA connection manager (CM) finds the device and port from an address, and connects
+ * two queue pairs (verbs_setup.c). From then on, the two devices carry out reads and writes by themselves. The peer's
+ * device checks rkey, address, length and rights, so the peer's program can sleep (verbs_path.c). Each connection has a
+ * completion queue of its own, with space for all completions that it can have at a time. So the queue cannot overflow,
+ * and its destruction loses no completion of another connection.
  *
  * Waiting. A connection is `active` while it has operations in flight, and for VERBS_IDLE_POLLS polls after its last
- * completion. Each poll reads the completion queues of the active connections. Before a connection stops being
- * active, or the thread sleeps, conn_arm() asks the device to report the next completion by an event. It then reads
- * the queue once more, because the device does not report a completion that was already there.
+ * completion. Each poll reads the completion queues of the active connections. Before a connection stops being active,
+ * or the thread sleeps, conn_arm() asks the device to report the next completion by an event. conn_arm() then reads the
+ * queue once more, because the device does not report a completion that was already there.
  *
  * Ending. A connection ends when its queue pair is destroyed. This is the fence: from then on, the device carries out
  * no request of the connection, neither from the peer nor to it. Operations that have completed are answered with
  * their own status, the others with the reason of the end.
  *
  * Time. A device repeats a lost packet 6 times. It waits 4.096 us << n before each repetition (InfiniBand 1.4,
- * 9.7.6.1.3), and n is chosen so that it reports a failure just after io_ms. But a device may wait four times as
- * long. So verbs_expire() also ends a connection that has been silent for io_ms.
+ * 9.7.6.1.3). The backend chooses n so that the device reports a failure just after io_ms. But a device may wait four
+ * times as long. So verbs_expire() also ends a connection that has been silent for io_ms.
  */
 #include "fabric/verbs/verbs.h"
 #include "common/clock.h"
@@ -213,8 +213,8 @@ static bool verbs_poll(void *state, struct backend_events *out)
 		verbs_channels_poll(verbs);
 	if (verbs->lost)
 		gone_devices_leave(verbs);
-	/* Polls each active connection once. One that stays active moves to the end of the list, so that all get
-	   space for events in turn. */
+	/* Polls each active connection once. A connection that stays active moves to the end of the list, so that all
+	   connections get space for events in turn. */
 	for (unsigned i = verbs->active_count; i; i--) {
 		struct verbs_conn *conn = TAILQ_FIRST(&verbs->active);
 		bool step;

@@ -34,13 +34,13 @@
 #define VERBS_ARRIVING_MAX 256u
 /* A connection with no operation in flight stops being active after this many polls without a completion. */
 #define VERBS_IDLE_POLLS 256u
-/* Most writes ask for no completion, because a later completion covers them. Only the last write of a batch asks
-   for one, and each write whose number is a multiple of this. */
+/* Most writes ask for no completion, because a later completion covers them. Only two kinds of writes ask: the last
+   write of a batch, and a write whose index in the send queue is a multiple of this. */
 #define VERBS_SIGNAL_EVERY 16u
 /* iWARP: size of the buffer that receives the data of flushes, which nobody uses (verbs_path.c). */
 #define VERBS_FLUSH_SINK 64u
-/* iWARP: the delay until a peer that has sent no message yet is nudged (verbs_nudge()), and the most nudges. The
-   delay doubles each time. */
+/* iWARP: if the peer's first message has not arrived after this delay, verbs_nudge() nudges the peer, up to
+   VERBS_NUDGES times. The delay doubles each time. */
 #define VERBS_NUDGE_NS (10 * 1000000ull)
 #define VERBS_NUDGES 7u
 /* The most completions read, and requests posted, by one call of libibverbs. */
@@ -63,8 +63,8 @@ enum verbs_state {
 #define VERBS_MAGIC 0x42525046u /* "FPRB" */
 #define VERBS_VERSION 1
 
-/* The private data of an accept or a reject. The CM pads private data with zeroes, so `private_size` says how much of
-   it the user has sent. A connect has no such struct, because the CM has space for the user's bytes only. */
+/* The private data of an accept or a reject. The CM pads private data with zeroes, so `private_size` says how many
+   bytes the user has sent. A connect has no such struct, because the CM has space for the user's bytes only. */
 struct verbs_answer {
 	uint32_t magic;
 	uint16_t version;
@@ -116,7 +116,7 @@ struct verbs_received {
 struct verbs_channel {
 	TAILQ_ENTRY(verbs_channel) link;
 	struct verbs *verbs;
-	struct verbs_device *device; /* verbs_device_get() was called for it */
+	struct verbs_device *device; /* the channel has called verbs_device_get() for it */
 	struct ibv_comp_channel *completions;
 	struct poller_source completions_source, async_source, keeper_source, lost_source;
 	bool completed; /* completion events are waiting to be read */
@@ -196,8 +196,8 @@ struct verbs_conn {
 };
 
 /* The resources of an iWARP connection that ended before the CM has reported the result of rdma_connect(). Destroying
-   its id or its queue pair would block this thread until then, with siw up to 10 s. So they are destroyed when the CM
-   reports the result. */
+   the id or the queue pair earlier would block this thread, with siw for up to 10 s. So the backend destroys them when
+   the CM reports the result. */
 struct verbs_parked {
 	TAILQ_ENTRY(verbs_parked) link;
 	struct verbs_channel *channel;
@@ -225,7 +225,8 @@ struct verbs {
 	TAILQ_HEAD(, verbs_channel) channels;
 	TAILQ_HEAD(, verbs_conn) conns;
 	TAILQ_HEAD(, verbs_conn) active;
-	/* Disconnected; freed at the next poll, because the user's events may point into them. */
+	/* Disconnected connections. The next poll frees them: until then, the user's events may point into their
+	   buffers. */
 	TAILQ_HEAD(, verbs_conn) gone;
 	TAILQ_HEAD(, verbs_listener) listeners;
 	TAILQ_HEAD(, verbs_parked) parked;
@@ -255,7 +256,7 @@ static inline unsigned verbs_send_entries(const struct verbs_device *device, uns
 }
 
 /* verbs_setup.c */
-/* Tries the next address. Must be called when the deadline of a connecting connection has passed. */
+/* Must be called when the deadline of a connecting connection has passed. Tries the next address. */
 void verbs_connect_expire(struct verbs_conn *conn);
 int verbs_connect(void *state, struct fabric_domain *domain, const struct uri *uri, const void *private_data,
 		  size_t private_size, struct fabric_conn **ret_conn);
@@ -284,8 +285,8 @@ void verbs_end_lost(struct verbs_conn *conn, int status);
 void verbs_disconnect(struct fabric_conn *base);
 
 /* verbs_resources.c */
-/* Makes all resources of a connection. The CM must already have bound @conn to a device. Returns 0. On error, logs a line
-   and returns -errno; verbs_shut() then frees the resources that were made. */
+/* Makes all resources of a connection that the CM has bound to a device. Returns 0. On error, logs a line and returns
+   -errno; verbs_shut() then frees the resources that were made. */
 int verbs_equip(struct verbs_conn *conn);
 /* Destroys the queue pair, the resources and the id. Each may be missing. */
 void verbs_shut(struct verbs_conn *conn);
@@ -295,7 +296,7 @@ void verbs_parked_free(struct verbs_parked *parked);
 /* verbs_channel.c */
 /* Finds or opens this fabric's channel for the device of @id, and counts one more connection. Returns 0 or -errno. */
 int verbs_channel_get(struct verbs *verbs, struct rdma_cm_id *id, struct verbs_channel **ret_channel);
-/* Counts one connection less. Must be called when the connection has no resources on the device any more. */
+/* Must be called when a connection has no resources on the device any more. Counts one connection less. */
 void verbs_channel_leave(struct verbs_channel *channel);
 void verbs_channel_arm(struct verbs_channel *channel);
 void verbs_channel_close(struct verbs_channel *channel);
@@ -313,18 +314,19 @@ int verbs_post(struct fabric_conn *base, const struct fabric_op *ops, unsigned c
 unsigned verbs_room(const struct fabric_conn *base);
 int verbs_send(struct fabric_conn *base, const void *message, size_t size);
 void verbs_send_opening(struct verbs_conn *conn);
-/* Sends the peer an empty message (verbs_path.c says why). Must be called when nudge_at has passed. */
+/* Must be called when nudge_at has passed. Sends the peer an empty message (verbs_path.c says why). */
 void verbs_nudge(struct verbs_conn *conn, uint64_t now);
-/* Reads completions and updates the rings. If a request has failed, sets `failed`. Returns true if there were any. */
+/* Reads completions and updates the rings. If a request has failed, sets `failed`. Returns true if there were
+   completions. */
 bool verbs_drain(struct verbs_conn *conn);
-/* Returns the time of the last completion, or of the oldest uncompleted post if that is later. Each completion
+/* Returns the time of the last completion, or of the oldest uncompleted post, whichever is later. Each completion
    restarts the time, because a deep queue of long requests may take longer than io_ms in total. */
 uint64_t verbs_silent_since(const struct verbs_conn *conn);
-/* Removes the first received message. Returns NULL if it is a valid opening message, or what is wrong, for the
-   log. */
+/* Removes the first received message. Returns NULL if it is a valid opening message, or a text for the log that says
+   what is wrong. */
 const char *verbs_take_opening(struct verbs_conn *conn);
-/* Writes events for completed operations and received messages, until the array is full. Returns true if there were
-   any. */
+/* Writes events for completed operations and received messages, until the array is full. Returns true if it wrote an
+   event. */
 bool verbs_deliver(struct verbs_conn *conn, struct backend_events *out);
 /* Writes events for failed operations, until the array is full. Returns true if all operations have been answered. */
 bool verbs_deliver_failed(struct verbs_conn *conn, struct backend_events *out);

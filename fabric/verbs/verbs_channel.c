@@ -1,8 +1,8 @@
 /*
- * verbs_channel: a fabric's use of one device, see verbs.h. A channel has four poller sources. They report
- * completions, the device's asynchronous events, events of its keeper (verbs_device.h), and its removal. It stays open without connections, so
- * that the fabric notices the removal of the device. Then verbs.c ends the connections on the device, and
- * verbs_channels_sweep() closes the channel.
+ * verbs_channel: a fabric's use of one device, see verbs.h. A channel has four poller sources. They report completions,
+ * the device's asynchronous events, events of its keeper (verbs_device.h), and its removal. A channel stays open
+ * without connections, so that the fabric notices the removal of the device. Then verbs.c ends the connections on the
+ * device, and verbs_channels_sweep() closes the channel.
  */
 #include "common/log.h"
 #include "fabric/verbs/verbs.h"

@@ -119,7 +119,8 @@ static void context_abandon(struct ibv_context *context)
 		close(null);
 }
 
-/* Frees the slot if it has no users and no bindings. The lock must be held. */
+/* The lock must be held. Frees the slot if it has no users and no bindings. If the device is gone, first ends the
+   bindings. */
 static void device_settle(struct verbs_device *device)
 {
 	struct verbs_binding *binding;

@@ -2,29 +2,29 @@
  * verbs_device: the table of RDMA devices that this process uses.
  *
  * Theory of operation. librdmacm opens a device once per process, and gives the same ibv_context to every connection.
- * So all threads of the process share the device's protection domains, registrations and asynchronous events. The
- * table has a slot for each device, with its limits. The slot's index also finds a domain's protection domain and a
- * region's registration on this device. A slot is in use as long as a fabric uses the device (`users`) or a domain is
- * bound to it (`bindings`).
+ * So all threads of the process share the device's protection domains, registrations and asynchronous events. The table
+ * has a slot for each device, with its limits. The slot's index also finds a domain's ibv_pd and a region's ibv_mr on
+ * this device. A slot is in use as long as a fabric uses the device (`users`) or a domain is bound to it (`bindings`).
  *
- * Asynchronous events (ibv_get_async_event(3)) of a device arrive at one descriptor for the whole process. Each
- * fabric that uses the device watches it, and any of them may read an event. The reader notes an event about a queue
- * pair in the connection concerned (struct verbs_noted). The connection's own thread finds it there.
+ * Asynchronous events (ibv_get_async_event(3)) of a device arrive at one descriptor for the whole process. Each fabric
+ * that uses the device watches this descriptor, and any of these fabrics may read an event. The reader notes an event
+ * about a queue pair in the connection concerned (struct verbs_noted). The connection's own thread finds the event
+ * there.
  *
- * Removal of a device. librdmacm closes the context of a removed device as soon as the last id on it is destroyed,
- * even if the context is still in use. To prevent this, each slot has an id of its own, the keeper. The steps are:
+ * Removal of a device. When the last id on a removed device is destroyed, librdmacm closes the device's context, even
+ * if the context is still in use. To prevent this, each slot has an id of its own, the keeper. The steps are:
  *
- * - The keeper gets RDMA_CM_EVENT_DEVICE_REMOVAL. Any fabric that uses the device may read it, and calls
+ * - The keeper gets RDMA_CM_EVENT_DEVICE_REMOVAL. Any fabric that uses the device may read this event, and then calls
  *   verbs_device_lost(). (Other events of the keeper, such as a changed address of a bond, are ignored.)
- * - verbs_device_lost() makes the descriptor `lost` readable for good. This wakes all fabrics that use the device.
- *   Each of them ends its connections there and calls verbs_device_put().
+ * - verbs_device_lost() makes the descriptor `lost` readable for good. This wakes all fabrics that use the device. Each
+ *   fabric ends its connections on the device and calls verbs_device_put().
  * - The last verbs_device_put() makes all bound domains free their resources on the device.
- * - At last the context's descriptors are replaced by /dev/null, which closes the device. This is necessary because
- *   librdmacm never closes the context of the machine's last device. Drivers such as soft-RoCE and siw block the
- *   process that removes the device until this moment.
+ * - verbs_device_put() then replaces the context's descriptors by /dev/null, which closes the device. This is necessary
+ *   because librdmacm never closes the context of the machine's last device. Drivers such as soft-RoCE and siw block
+ *   the process that removes the device until this moment.
  *
- * Threads: any. The table's lock is taken before a domain's lock. A second lock protects noted events; no lock is
- * taken while it is held. A device's limits do not change while it is in use.
+ * Threads: any. The table's lock is taken before a domain's lock. A second lock protects noted events. A thread that
+ * holds this lock takes no other lock. A device's limits do not change while it is in use.
  */
 #ifndef FABRIC_VERBS_DEVICE_H
 #define FABRIC_VERBS_DEVICE_H
@@ -65,7 +65,7 @@ struct verbs_device {
 };
 
 /* Finds the device of @id in the table, or adds it, and counts one more user. Returns 0, -ENOSPC if too many devices
-   are in use, -ENODEV if the device was removed, or another -errno if it does not answer. */
+   are in use, -ENODEV if the device was removed, or another -errno if the device does not answer. */
 int verbs_device_get(struct rdma_cm_id *id, struct verbs_device **ret_device);
 /* Counts one user less. NULL is allowed. */
 void verbs_device_put(struct verbs_device *device);
@@ -75,7 +75,7 @@ void verbs_device_keeper_events(struct verbs_device *device);
 
 void verbs_devices_lock(void);
 void verbs_devices_unlock(void);
-/* Add or remove a domain's binding. The table's lock must be held. When bind() is called, a fabric must use the
+/* The caller holds the table's lock. Add or remove a domain's binding. For verbs_device_bind(), a fabric must use the
    device. */
 void verbs_device_bind(struct verbs_device *device, struct verbs_binding *binding);
 void verbs_device_unbind(struct verbs_device *device, struct verbs_binding *binding);
@@ -95,10 +95,10 @@ void verbs_device_forget(struct verbs_noted *noted);
    gives the same context to the program that libfarpage is loaded into. */
 void verbs_device_events(struct verbs_device *device);
 
-/* Finds out why librdmacm could not open a device, because it does not report this. Returns -EACCES if this process
-   may not open some node of /dev/infiniband, else -ENODEV. */
+/* librdmacm does not report why it could not open a device, so this function finds the reason. Returns -EACCES if this
+   process may not open some node of /dev/infiniband, else -ENODEV. */
 int verbs_nodes_status(void);
-/* Converts the errno of ibv_reg_mr() to the status of fabric_register(). It is -EPERM if the limit on locked memory
+/* Converts the errno of ibv_reg_mr() to the status of fabric_register(). Returns -EPERM if the limit on locked memory
    is probably the reason. */
 int verbs_device_register_error(int error);
 

@@ -5,14 +5,14 @@
 #include <errno.h>
 #include <time.h>
 
-/* How long verbs_disconnect() waits until the peer's device has received the last messages. The times are short,
-   because this thread serves other connections, too. Usually it waits up to FLUSH_NS. If one such wait was in vain,
-   disconnects wait at most FLUSH_SHORT_NS for the next FLUSH_VAIN_NS. This suffices for a peer that still runs. */
+/* verbs_disconnect() waits up to FLUSH_NS until the peer's device has received the last messages. The wait is short,
+   because this thread serves other connections, too. After a wait in vain, a disconnect within FLUSH_VAIN_NS waits at
+   most FLUSH_SHORT_NS. This suffices for a peer that still runs. */
 #define FLUSH_NS (100 * 1000000ull)
 #define FLUSH_VAIN_NS (1000 * 1000000ull)
 #define FLUSH_SHORT_NS (3 * 1000000ull)
-/* When the CM reports the end of a connection, the last answers to operations may still arrive. This is how long to
-   wait for them. */
+/* When the CM reports the end of a connection, the last answers to operations may still arrive. verbs_end_lost() waits
+   for them at most this long. */
 #define LAST_ANSWERS_NS (2 * 1000000ull)
 #define PAUSE_NS 50000
 

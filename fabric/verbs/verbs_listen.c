@@ -1,5 +1,5 @@
-/* verbs_listen: listens, see verbs.h. If a listener's device is removed, it tries to listen again every AGAIN_NS
-   until its address has a device. */
+/* verbs_listen: listens, see verbs.h. After the removal of a listener's device, tries to listen again every AGAIN_NS
+   until the listener's address has a device. */
 #include "common/clock.h"
 #include "common/format.h"
 #include "common/log.h"

@@ -17,11 +17,11 @@
  * earlier writes are in memory, so the flush's completion covers these writes, too. By the standard, a read of 0
  * bytes would suffice, and would need no right to read. But siw does not handle such a read.
  *
- * Messages and credits. Each side posts VERBS_RECEIVES receive buffers. If a message found no buffer, InfiniBand
- * would retry for a while, and iWARP would end the connection. To prevent this, a side counts the free buffers of the
- * other side as its credits. A message takes one credit, and waits if there is none. Each message also returns
- * credits: it says how many buffers its sender has posted again since the last message. The last credit is reserved
- * for a message that returns credits. Otherwise, both sides could wait for each other.
+ * Messages and credits. Each side posts VERBS_RECEIVES receive buffers. If a message found no buffer, InfiniBand would
+ * retry for a while, and iWARP would end the connection. To prevent this, a side counts the free buffers of the other
+ * side as its credits. A message takes one credit, and waits if there is none. Each message also returns credits: it
+ * says how many buffers its sender has posted again since its last message. The last credit is reserved for a message
+ * that returns credits. Otherwise, both sides could wait for each other.
  */
 #include "common/clock.h"
 #include "common/format.h"
@@ -165,7 +165,7 @@ static void completion_failed(struct verbs_conn *conn, const struct ibv_wc *wc)
 	}
 	if (conn->failed)
 		return;
-	/* These errors of a receive are caused by a bad request of the peer to this device. */
+	/* A receive gets these errors after a bad request of the peer to this device. */
 	if (receive)
 		status = wc->status == IBV_WC_REM_OP_ERR || wc->status == IBV_WC_REM_ACCESS_ERR ? -EPROTO : status;
 	if (fabric_may_tell(conn->base.fabric))
@@ -416,7 +416,7 @@ static void flush_prepare(struct verbs_conn *conn, const struct fabric_op *op, u
 	*sent_take(conn, &wr->wr_id) = (struct verbs_sent){.posted_at = now, .kind = VERBS_SENT_FLUSH};
 }
 
-/* Posts up to VERBS_BATCH operations. Returns how many were posted. If it is fewer than @count, the connection has
+/* Posts up to VERBS_BATCH operations. Returns how many were posted. Fewer than @count means that the connection has
    failed. */
 static unsigned batch_post(struct verbs_conn *conn, const struct fabric_op *ops, unsigned count, uint64_t now)
 {
@@ -509,8 +509,8 @@ static void message_post(struct verbs_conn *conn, uint64_t now)
 	sends_post(conn, &wr);
 }
 
-/* Returns true if the next message may be sent: it takes a credit, and the last credit is reserved for a message that
-   returns at least VERBS_RECEIVES / 2 credits, so that the peer can continue. */
+/* Returns true if the next message may be sent. A message takes a credit. The last credit is reserved for a message
+   that returns at least VERBS_RECEIVES / 2 credits, so that the peer can continue. */
 static bool message_may_go(const struct verbs_conn *conn)
 {
 	return !conn->failed && (conn->credits > 1 || (conn->credits && conn->owed >= VERBS_RECEIVES / 2));
@@ -557,9 +557,9 @@ void verbs_send_opening(struct verbs_conn *conn)
 	messages_post(conn);
 }
 
-/* siw makes this necessary. If bytes arrive while the accepting side makes its queue pair ready to receive, siw
-   leaves them in the socket until more bytes arrive. If these bytes are the opening message, both sides wait for each
-   other. A further message lets siw continue. The first message of the peer stops the nudges. */
+/* A bug of siw makes nudges necessary. If bytes arrive while the accepting side makes its queue pair ready to receive,
+   siw leaves them in the socket until more bytes arrive. If these bytes are the opening message, both sides wait for
+   each other. A further message lets siw continue. The first message of the peer stops the nudges. */
 void verbs_nudge(struct verbs_conn *conn, uint64_t now)
 {
 	conn->nudges++;

@@ -54,9 +54,8 @@ static int qp_create(struct verbs_conn *conn, struct ibv_pd *pd)
 	}
 	conn->qp = conn->id->qp;
 	verbs_device_note(conn->channel->device, &conn->noted, conn->qp);
-	/* siw: one message in some 25,000 arrived with displaced bytes while connections were opened and closed.
-	   Since messages to siw are neither inline nor of odd length, this was not seen again, which does not prove
-	   that it cannot happen. */
+	/* siw: one message in some 25,000 arrived with displaced bytes while connections were opened and closed. The
+	   error was not seen again since messages to siw are neither inline nor of odd length. That is no proof. */
 	conn->inline_size = conn->channel->device->iwarp ? 0 : attributes.cap.max_inline_data;
 	return 0;
 }
@@ -147,8 +146,8 @@ void verbs_parked_free(struct verbs_parked *parked)
 	free(parked);
 }
 
-/* If freeing the resources now would block (struct verbs_parked), moves them to the list of parked resources. Returns
-   true if it did. */
+/* If freeing the resources now would block (struct verbs_parked), moves them to the list of parked resources and
+   returns true. */
 static bool conn_park(struct verbs_conn *conn)
 {
 	struct verbs_parked *parked;

@@ -33,8 +33,8 @@
 
 /* --- Connecting ------------------------------------------------------------------------------------------- */
 
-/* Sets how long the device waits for an acknowledgement, so that it reports a failure (after 1 + RETRIES times) just
-   after io_ms. */
+/* Sets how long the device waits for an acknowledgement. After 1 + RETRIES waits, just after io_ms, the device reports
+   a failure. */
 static void ack_timeout_set(struct verbs_conn *conn)
 {
 	const uint64_t io_ns = fabric_get_config(conn->base.fabric)->io_ms * 1000000ull;
@@ -128,10 +128,10 @@ static void *connect_run(void *argument)
 /*
  * Calls rdma_connect(). Returns 0 or -errno.
  *
- * With siw, rdma_connect() waits until its TCP socket is connected. If a signal, or task work of this thread's
- * io_uring, interrupts this wait, siw drops the TCP connection and tries again with the same port, which TCP refuses.
- * The siw of the accepting side then also closes its listener for good (siw_cm_work_handler() of Linux 6.12).
- * Therefore, for iWARP, another thread calls rdma_connect(), because it gets neither signals nor task work.
+ * With siw, rdma_connect() waits until its TCP socket is connected. A signal, or task work of this thread's io_uring,
+ * may interrupt this wait. siw then drops the TCP connection and tries again with the same port, which TCP refuses. The
+ * siw of the accepting side then also closes its listener for good (siw_cm_work_handler() of Linux 6.12). Therefore,
+ * for iWARP, another thread calls rdma_connect(), because it gets neither signals nor task work.
  */
 static int id_connect(struct rdma_cm_id *id, struct rdma_conn_param *param, bool iwarp)
 {
@@ -178,8 +178,8 @@ static void route_resolved(struct verbs_conn *conn)
 	connect_next(conn, cm_status(status));
 }
 
-/* Checks the private data of an accept or a reject. Returns NULL if it is valid. Otherwise returns what is wrong, for
-   the log, and sets *ret_status. */
+/* Checks the private data of an accept or a reject. Returns NULL if it is valid. Otherwise sets *ret_status, and
+   returns a text for the log that says what is wrong. */
 static const char *answer_check(const struct rdma_conn_param *param, struct verbs_answer *ret_answer, int *ret_status)
 {
 	*ret_status = -EPROTO;
@@ -431,8 +431,8 @@ bool verbs_cm_poll(struct verbs *verbs)
 		struct rdma_cm_id *id = event->id, *listen_id = event->listen_id;
 		int status = event->status;
 
-		/* Acknowledges the event before it is handled: the handler may destroy the id, and this waits for the
-		   acknowledgement. */
+		/* Acknowledges the event before it is handled: the handler may destroy the id, and rdma_destroy_id()
+		   waits for the acknowledgement. */
 		if (param.private_data && param.private_data_len)
 			memcpy(private_data, param.private_data, param.private_data_len);
 		param.private_data = private_data;
