@@ -1,6 +1,7 @@
 /*
- * ask: asks all donors the same question at the same time, each in a thread of its own. So it takes only as long as
- * the slowest donor. It also reads the key for these questions, and explains answers to the user.
+ * ask: asks all donors the same question at the same time, each in a thread of its own. So all donors together take
+ * only as long as the slowest donor. This module also reads the key for these questions, and explains answers to the
+ * user.
  */
 #ifndef CLI_ASK_H
 #define CLI_ASK_H

@@ -4,7 +4,7 @@
  * Each function gets its own name as argv[0] and returns the exit status:
  * - COMMAND_OK;
  * - COMMAND_FAILED after one line on standard error that names the cause and the next step;
- * - COMMAND_USAGE if it was called incorrectly.
+ * - COMMAND_USAGE if the command line is wrong.
  *
  * command_run returns the status of the program that it ran. Like env(1) and nice(1), it can also return statuses of
  * its own (enum run_status in run_program.h).

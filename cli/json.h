@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /* Prints @root to @out and releases it. With @one_line, prints it in one line, for lists with an object in each line.
-   Errors of @out are left to the caller (ferror(3)). */
+   The caller checks @out for errors (ferror(3)). */
 void json_print(struct json_object *root, bool one_line, FILE *out);
 
 #endif

@@ -66,7 +66,7 @@ static void main_unknown(const char *name)
 }
 
 /* Flushes standard output. Returns COMMAND_FAILED if output was lost and @status is COMMAND_OK, otherwise @status. So
-   a script notices a full disk or a closed pipe. */
+   the exit status tells a script about a full disk or a closed pipe. */
 static int main_flushed(int status)
 {
 	bool lost = ferror(stdout) != 0;

@@ -10,8 +10,8 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Blocks these signals, except those that are ignored, for example because of nohup(1). *@ret_blocked gets the
-   blocked signals. *@ret_before gets the earlier mask, for sigprocmask(SIG_SETMASK). */
+/* Blocks these signals, except signals that this process ignores, for example because of nohup(1). *@ret_blocked gets
+   the blocked signals. *@ret_before gets the earlier mask, for sigprocmask(SIG_SETMASK). */
 void signals_block(sigset_t *ret_blocked, sigset_t *ret_before);
 /* Returns true if one of the signals in @blocked is pending. */
 bool signals_came(const sigset_t *blocked);

@@ -7,7 +7,7 @@
 
 #include "common/config.h"
 
-/* A verb. It has either @run or @act. A verb with @act takes only the name of a device, and only root may use it. */
+/* A verb has either @run or @act. A verb with @act takes only the name of a device, and only root may use the verb. */
 struct subcommand {
 	const char *name;
 	int (*run)(int argc, char **argv);

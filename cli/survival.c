@@ -7,7 +7,6 @@
 
 struct survival survival_of(unsigned copies, bool backup)
 {
-	/* The same texts as in docs/faults.md. */
 	static const struct survival all[FAR_REPLICAS_MAX][2] = {
 	    {{"no donor's death: its pages are lost", "nothing more"},
 	     {"the death of all donors, except for pages that are not on the disk yet (those of some milliseconds; a "

@@ -1,6 +1,6 @@
 /*
- * survival: says which losses a device survives, for each number of copies with and without a backup, and what these
- * copies cost. The texts are those of the table in docs/faults.md; a test compares them.
+ * survival: says which losses a device survives, for each number of copies with and without a backup, and what the
+ * copies and the backup cost. The table in docs/faults.md has the same texts, and a test compares them.
  *
  * Threads: any.
  */

@@ -22,7 +22,7 @@ struct table_column {
 
 /* The options of a table. */
 struct table_style {
-	const char *output; /* names of columns, comma-separated, or NULL for all but the extra ones */
+	const char *output; /* names of columns, comma-separated, or NULL for all columns except the extra ones */
 	bool noheadings;
 };
 
@@ -37,7 +37,8 @@ struct table_style {
 struct table;
 
 /* Makes an empty table with @count columns, which must live as long as the table. Returns NULL after one logged line if
-   @style names a column that does not exist, or if memory is short. @command is for that line: "disk list". */
+   @style names a column that does not exist, or if memory is short. That line names @command, for example "disk
+   list". */
 struct table *table_open(const char *command, const struct table_column *columns, unsigned count,
 			 const struct table_style *style);
 /* Appends a row: a text for each column, in the order of the columns. */

@@ -1,7 +1,8 @@
-# Completion of farpage's verbs and options for fish. The program's --help has them.
+# Completion of farpage's verbs and options for fish. They come from the program's --help.
 
-# __farpage_listed PROGRAM [VERB...]: prints what the --help lists, one a line, with tabs between: a verb and its text; an
-# option, its text and the kind of its value; or "=" and the kind of the verb's own argument.
+# __farpage_listed PROGRAM [VERB...]: prints the entries of the program's --help, one a line, with tabs between the
+# parts: a verb and its text; an option, its text and the kind of its value; or "=" and the kind of the verb's own
+# argument.
 function __farpage_listed
     set -l verbs 0
     for line in (command $argv --help 2>/dev/null)
@@ -49,7 +50,7 @@ function __farpage_complete
     set -e words[1]
     set -l verbs
     set -l listed (__farpage_listed $program)
-    # The verbs of the command line, as far as there are verbs of these names.
+    # Takes words as verbs, as long as verbs of these names exist.
     while string match -qr -- '^[a-z]' $words[1]; and string match -q -- $words[1]\t'*' $listed
         set -a verbs $words[1]
         set -e words[1]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install_samples.sh FOLDER SAMPLE...: puts each sample configuration into FOLDER (below $DESTDIR), unless there is one:
-# that is the operator's.
+# install_samples.sh FOLDER SAMPLE...: puts each sample configuration into FOLDER (below $DESTDIR), unless the file
+# exists. An existing file belongs to the operator.
 set -eu
 
 folder=${DESTDIR:-}$1

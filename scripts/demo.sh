@@ -1,5 +1,5 @@
 #!/bin/bash
-# ./dev demo [--no-vm]: builds, then runs real programs on a quarter of the memory they need.
+# ./dev demo [--no-vm]: builds, then runs real programs with only a part of their memory on this machine.
 set -euo pipefail
 . scripts/packages.sh
 . scripts/tree.sh

@@ -1,6 +1,6 @@
 #!/bin/bash
 # left_behind.sh before DIR: notes what is on this machine. left_behind.sh after DIR: prints TAP with one test for
-# each kind of thing. A test fails if there is something that was not there before.
+# each kind of thing. A test fails if it finds a thing that did not exist before.
 set -uo pipefail
 
 # Programs that run from one of the test trees, or have a library of it loaded (under farpage run).
@@ -35,7 +35,7 @@ list() {
 	loop) losetup --all --noheadings --output NAME,BACK-FILE ;;
 	zram) find /sys/block -maxdepth 1 -name 'zram*' ;;
 	ublk) find /dev -maxdepth 1 -name 'ublk[bc][0-9]*' ;;
-	fuse) find /sys/class/bdi -maxdepth 1 -name '0:*' ;; # of file systems without a disk, mounted somewhere or no more
+	fuse) find /sys/class/bdi -maxdepth 1 -name '0:*' ;; # file systems without a disk, even if no longer mounted
 	mount) cut -d' ' -f1,2 /proc/self/mounts ;;
 	device) find /run/farpage -mindepth 1 -maxdepth 1 ;;
 	cgroup) find /sys/fs/cgroup -maxdepth 4 -type d -name 'farpage*' ;;

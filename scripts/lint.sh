@@ -42,7 +42,7 @@ check_headers() {
 	return $status
 }
 
-# cppcheck reads no system headers; without these macros it reports uses of queue macros as syntax errors.
+# cppcheck reads no system headers. Without these macros it reports uses of queue macros as syntax errors.
 check_cppcheck() {
 	sources | xargs -r cppcheck --quiet --std=c11 -j "$(nproc)" --error-exitcode=1 --inline-suppr --enable=warning,performance,portability \
 		--suppress=missingIncludeSystem --suppress='*:/usr/include/*' -D_GNU_SOURCE -D__linux__ -D__x86_64__ \
@@ -51,7 +51,7 @@ check_cppcheck() {
 
 check_tidy() {
 	sources | xargs -r -P "$(nproc)" -n 4 clang-tidy --quiet -p build-lint 2>/dev/null |
-		grep -v ' note: ' | grep -A1 -E '(warning|error): ' # where, and the line; not the path that led there
+		grep -v ' note: ' | grep -A1 -E '(warning|error): ' # the place and the line, without the path that led there
 	return "${PIPESTATUS[1]}"
 }
 
@@ -70,7 +70,7 @@ check_manual() {
 	files '*.[1-8]' | xargs -r mandoc -T lint -W error
 }
 
-# Sentences to read twice, in comments and documents (docs/contributing.md).
+# Finds sentences that must be read twice, in comments and documents (docs/contributing.md).
 check_prose() {
 	{
 		files '*.[ch]' | grep -v '^./tests/'

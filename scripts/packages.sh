@@ -35,7 +35,7 @@ packages_of_verb() {
 
 packages_need() {
 	local wanted missing
-	command -v dpkg-query >/dev/null || return 0 # not a Debian: meson says what it misses
+	command -v dpkg-query >/dev/null || return 0 # not Debian: meson reports missing packages
 	wanted=$(packages_of "$@" | tr -s ' \t' '\n' | sort -u)
 	# shellcheck disable=SC2086 # a list of words
 	missing=$(comm -23 <(echo "$wanted") \
@@ -60,7 +60,7 @@ packages_need() {
 	rm -f "$log"
 }
 
-# Installs the packages that apt offers, if run as root. Says nothing about the others.
+# Installs the packages that apt offers, if run as root. Says nothing about other packages.
 packages_try() {
 	[ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null || return 0
 	apt-get -q update </dev/null >/dev/null 2>&1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # ./dev sim [--seeds N] [--from S] | --replay S: simulated histories of client and donors; tests/sim/history.h
-# explains them. Runs one history on each processor at a time. The first seed that goes wrong is printed; the status
-# is 1.
+# explains them. Runs one history on each processor at a time. If a history goes wrong, prints the first such seed, and
+# exits with status 1.
 set -uo pipefail
 . scripts/packages.sh
 . scripts/tree.sh
@@ -31,7 +31,7 @@ if ! ninja -C build tests/sim/sim </dev/null >build/sim.log 2>&1; then
 fi
 [ -z "$replay" ] || exec build/tests/sim/sim --replay "$replay"
 
-# The seeds are run in parts. So the first failing seed is known soon, and a later one is not reported in its place.
+# The seeds are run in parts. So the first failing seed is known soon, and no later seed is reported in its place.
 part=500 last=$((from + seeds))
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT

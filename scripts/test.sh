@@ -11,7 +11,7 @@ set -uo pipefail
 selected=()
 names=()
 long=
-machines=wanted # or refused, by --no-vm; or not selected
+machines=wanted # or refused (by --no-vm), or empty (not selected)
 for word; do
 	case $word in
 	unit | func | fuzz | preload | programs | sim | model | vm) selected+=(--suite "$word") ;;
@@ -90,7 +90,7 @@ run() {
 	[ "$tree" = build ] || before=("${steady[@]}")
 	"${before[@]}" "$meson" test -C "$tree" --no-rebuild "${all[@]}" "${test[@]}" "${selected[@]}" "${names[@]}" </dev/null 2>&1 |
 		tee "$results/$tree.broken" | grep --line-buffered -v -e "^ninja: " -e '^Full log written' -e '^$' -e '^>>> '
-	# Only a selection may leave a tree without tests; anything else without results is a failure.
+	# A tree without results is a failure, unless a selection has left the tree without tests.
 	if [ -f "$tree"/meson-logs/testlog.json ]; then
 		mv "$tree"/meson-logs/testlog.json "$results/$tree.json"
 		rm "$results/$tree.broken"
@@ -117,7 +117,7 @@ run build gcc "" "$without"
 run build-asan clang "-Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=true" \
 	"--no-suite preload --no-suite programs --timeout-multiplier 4"
 run build-tsan clang "-Db_sanitize=thread -Db_lundef=false" "--no-suite preload --no-suite programs --no-suite fuzz --timeout-multiplier 4"
-# The whole corpus: packages that cannot be had are skipped by name.
+# Runs the whole corpus. If a package cannot be installed, its program is skipped by name.
 if [ "$long" ]; then
 	echo "== the corpus of programs"
 	read -ra wanted < <(/usr/bin/python3 -B tests/programs/corpus.py --all --packages)

@@ -1,4 +1,4 @@
-# Sourced: build trees. meson is Debian's: another one first in PATH may run under a Python without it.
+# Sourced: build trees. Uses Debian's meson, because another meson in PATH may run under a Python without its modules.
 # shellcheck shell=bash
 
 meson=/usr/bin/meson

@@ -3,8 +3,8 @@
  * killed.
  *
  * When a donor with pages of a process is lost, libfarpage ends that process with SIGBUS, and with SIGKILL if the
- * process continues. The user still needs the measurements made before. So a step writes them to shared memory, and
- * its parent shows them.
+ * process continues. The user still needs the measurements made before the loss. So a step writes its measurements to
+ * shared memory, and its parent shows them.
  *
  * A forked process cannot use an RDMA device that its parent has opened. So only steps connect to donors, never the
  * parent.

@@ -21,7 +21,7 @@
 
 struct floor {
 	int uffd;
-	char *memory; /* PAGES pages and one more; a write to the last one ends the answering thread */
+	char *memory; /* PAGES pages and one more; a write to the last page ends the answering thread */
 	struct histogram latencies;
 };
 

@@ -60,7 +60,7 @@ void bench_progress_show(const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
-	/* Leaves the cursor at the left edge, where a line that another thread logs then begins. */
+	/* Leaves the cursor at the left edge, so that a log line of another thread begins there. */
 	fprintf(stderr, ERASE "%s\r", text);
 }
 

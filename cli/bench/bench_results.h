@@ -32,20 +32,20 @@ struct bench_point {
 struct bench_fault {
 	const char *skipped; /* why it was not measured, or NULL if it was */
 	struct bench_latency latency;
-	uint64_t far; /* how many of the latency.count faults waited for the donor, by libfarpage's count */
+	uint64_t far; /* how many of the latency.count faults waited for the donor, as libfarpage counts */
 };
 
 struct bench_donor {
 	const char *uri;
 	char fabric[URI_SCHEME_MAX]; /* "tcp" */
 	struct bench_point points[BENCH_OPS][BENCH_DEPTHS_MAX];
-	struct bench_fault fault; /* neither `skipped` nor a count is set if the benchmark ended before */
+	struct bench_fault fault; /* all zero if the benchmark ended before this measurement */
 };
 
 struct bench_results {
 	uint64_t bytes; /* far memory used on each donor */
 	double seconds; /* requested time for each point */
-	bool faults;    /* far faults were requested, too */
+	bool faults;    /* the user requested far faults, too */
 	bool interrupted;
 	unsigned depth_count, depths[BENCH_DEPTHS_MAX]; /* ascending */
 	unsigned donor_count;

@@ -18,7 +18,7 @@ struct bench_scale {
 /* Returns an axis from 0 for the rates of one operation. If all rates are 0, it ends at 1. */
 struct bench_scale bench_scale_rates(const struct bench_results *results, enum bench_op op);
 /* Returns a logarithmic axis for the p50 and p99 of one operation. It spans 4, 8, 12, ... powers of 2, so that each
-   fourth of the axis is a power of 2, too. */
+   quarter of the axis ends at a power of 2. */
 struct bench_scale bench_scale_latencies(const struct bench_results *results, enum bench_op op);
 /* Return the place of a value on the axis, from 0 to 1, and the value at a place. */
 double bench_scale_place(const struct bench_scale *scale, double value);

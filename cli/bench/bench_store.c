@@ -51,7 +51,7 @@ static const char *status_reason(int status)
 }
 
 /* Logs one line, and returns @status. Logs nothing for errors that the store logs itself: the loss of the donor, and
-   contents that differ from those written. After the loss of its only donor, a store also returns -ENOSPC for
+   contents that differ from the written contents. After the loss of its only donor, a store also returns -ENOSPC for
    writes. */
 static int load_fail(const struct load *load, int status)
 {
@@ -149,8 +149,8 @@ static int load_drain(struct load *load)
 	return error;
 }
 
-/* Keeps load->depth requests in flight, for a warm-up and then for @seconds, or longer until one request is
-   answered. With load->in_order, runs until all pages were written. Returns 0 or -errno. */
+/* Keeps load->depth requests in flight, for a warm-up and then for @seconds. Continues longer if no request was
+   answered in that time. With load->in_order, runs until all pages were written. Returns 0 or -errno. */
 static int load_run(struct load *load, double seconds, double *ret_seconds)
 {
 	enum load_phase phase = LOAD_WARM;
@@ -222,8 +222,8 @@ static int load_points(struct load *load, struct bench_results *results, unsigne
 	return 0;
 }
 
-/* Allocates and registers the frames, and fills them with random bytes. After later reads they contain no zeroes
-   either, because no page of the store is zero. */
+/* Allocates and registers the frames, and fills them with random bytes. So no frame is a page of zeroes. This stays
+   true after reads, because no page of the store is all zeroes. */
 static int load_open_frames(struct load *load)
 {
 	size_t length = (size_t)BENCH_DEPTH_MAX * STORE_PAGE;
@@ -247,7 +247,8 @@ static void load_close_frames(struct load *load)
 	munmap(load->frames, (size_t)BENCH_DEPTH_MAX * STORE_PAGE);
 }
 
-/* Fills the store and measures its points. Logs one line if store_register() fails, which logs nothing itself. */
+/* Fills the store and measures its points. If store_register() fails, logs one line, because store_register() logs
+   nothing. */
 static int load_measure(struct load *load, struct bench_results *results, unsigned donor)
 {
 	int error = load_open_frames(load);

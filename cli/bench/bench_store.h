@@ -4,11 +4,11 @@
  * Theory of operation. First a store (client/store.h) with this one donor is opened, and all its pages are written.
  * No page is all zeroes, because a store does not send such pages to the donor.
  *
- * Then each point is measured. It has `depth` slots, and each slot always has a request for one page in flight, for
- * the requested time after a short warm-up. A slot chooses its pages at random from its own share of the pages,
+ * Then each point is measured. A point has `depth` slots. After a short warm-up, each slot has a request for one page
+ * in flight during the whole requested time. A slot chooses its pages at random from its own share of the pages,
  * because two requests in flight must not use the same page. The thread polls for answers, and yields the processor
- * when there are none. The store compares every page that it reads with its checksum. At depth 1 the result is the
- * round trip of the fabric plus the overhead of the store.
+ * when there are none. The store compares every page that it reads with the page's checksum. At depth 1 the result is
+ * the round trip of the fabric plus the overhead of the store.
  *
  * Threads: the caller's, which polls. The store's control thread is idle while pages are measured. Nothing is
  * allocated, logged or printed while a point is measured.

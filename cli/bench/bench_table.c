@@ -4,7 +4,7 @@
 
 #define PAGE 4096.0
 #define MIB 1048576.0
-#define MANY 32u /* pages in flight in the second comparison; if this depth was not measured, the largest one */
+#define MANY 32u /* depth of the second comparison; if this depth was not requested, the largest depth */
 
 static double table_us(uint64_t ns)
 {
@@ -91,8 +91,8 @@ void bench_table_print(const struct bench_results *results, FILE *out)
 	table_print_faults(results, width, out);
 }
 
-/* Returns a donor's score at @depth, where a larger one is better: 1/p50 at depth 1, otherwise pages per second.
-   Returns 0 if the donor was not measured. */
+/* Returns a donor's score at @depth: 1/p50 at depth 1, otherwise pages per second. A larger score is better. Returns 0
+   if the donor was not measured. */
 static double meaning_score(const struct bench_results *results, unsigned donor, unsigned depth)
 {
 	const struct bench_point *point = bench_donor_point(results, donor, BENCH_READ, depth);

@@ -306,8 +306,8 @@ int disk_state_status(enum disk_state state, int status)
 	return own > status ? own : status;
 }
 
-/* Returns the state in @reply, a JSON text in which no name contains a quotation mark. A daemon of an older farpage
-   reports no state; then returns DISK_SERVING. */
+/* Returns the state in @reply, a JSON text in which no name contains a quotation mark. Returns DISK_SERVING if there is
+   none, because a daemon of an older farpage reports no state. */
 static enum disk_state state_told(const char *reply)
 {
 	char text[32];

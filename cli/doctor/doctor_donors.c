@@ -3,8 +3,9 @@
  * answer takes.
  *
  * Theory of operation. A probe opens a session of its own, as `farpage donors` does. Then it asks for the donor's
- * status several times, one request after the other. The donor's program answers these requests. So they take longer
- * than reads of pages over rdma://, which the donor's device answers. `farpage bench` measures pages.
+ * status several times, one request after the other. The donor's program answers these requests. So a request for the
+ * status takes longer than a read of a page over rdma://, which the donor's device answers. `farpage bench` measures
+ * pages.
  *
  * Threads: one for each probe, joined before doctor_donors_read() returns.
  */

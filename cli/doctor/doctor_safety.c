@@ -2,9 +2,9 @@
  * doctor_safety: judges how safe swapping to far memory would be on this host, for each fabric and with the front end
  * that this host has.
  *
- * Theory of operation. The kernel writes pages to a swap device exactly when memory has run out. If sending these
- * pages to a donor needs memory, too, it may have to wait for memory that only becomes free when the pages are sent.
- * Then the host hangs. The verdict is one of three words:
+ * Theory of operation. The kernel writes pages to a swap device exactly when memory has run out. Sending these pages to
+ * a donor may need memory, too. The daemon may then wait for memory that becomes free only when the pages are sent, so
+ * the host hangs. The verdict is one of three words:
  * - Unsafe: the donor is this host itself, or the daemon may be swapped out, be killed, or wait for its own pages.
  * - Best effort: sending pages needs memory (socket buffers, FUSE's requests), or the device is lost with its daemon.
  *   A reserve makes a lack of memory unlikely.
@@ -21,8 +21,8 @@
 #include <netdb.h>
 #include <string.h>
 
-/* Returns the reason why swapping would be unsafe, and what to do in a second line. Returns NULL if there is no such
-   reason. */
+/* Returns a line with the reason why swapping would be unsafe, and a second line that says what to do. Returns NULL if
+   there is no such reason. */
 static const char *danger_of(const struct host *host)
 {
 	if (host->way_is_local)
@@ -132,7 +132,7 @@ static bool is_reached(const struct host *host, const char *scheme, bool *ret_lo
 	return reached;
 }
 
-/* Returns the least safe kind among the RDMA devices, because pages may be sent by any of them. */
+/* Returns the least safe kind among the RDMA devices, because any of the devices may send pages. */
 static enum way rdma_way(const struct fabric_devices *rdma)
 {
 	for (unsigned i = 0; i < rdma->count; i++)

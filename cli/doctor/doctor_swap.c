@@ -1,7 +1,7 @@
 /*
- * doctor_swap: checks whether the daemon of a swap device could work on this host, how the kernel would use the
- * device, and how much memory the kernel keeps free (blockdev/host/watermarks.h has the reasons). doctor_safety.c
- * draws the conclusion. To find out if PR_SET_IO_FLUSHER is allowed, it is set for this process, and reset.
+ * doctor_swap: checks whether the daemon of a swap device could work on this host, how the kernel would use the device,
+ * and how much memory the kernel keeps free (blockdev/host/watermarks.h has the reasons). doctor_safety.c draws the
+ * conclusion. To find out if PR_SET_IO_FLUSHER is allowed, this file sets it for this process, and resets it.
  */
 #include "cli/ask.h"
 #include "cli/doctor/internal.h"

@@ -40,7 +40,7 @@ enum verdict_status {
 	WARN,  /* farpage works, but could work better */
 	FAIL,  /* a requested thing, or a thing that every use needs, does not work */
 	SKIP,  /* not requested, or it does not apply to this host */
-	FAULT, /* only from a judging function: FAIL if the check's purpose was requested, otherwise WARN */
+	FAULT, /* checks_judge() changes it into FAIL if the check's purpose was requested, otherwise into WARN */
 };
 
 struct verdict {
@@ -128,7 +128,7 @@ struct host {
 		int device;           /* opening /dev/userfaultfd */
 		int64_t unprivileged; /* vm.unprivileged_userfaultfd */
 		bool moves, poisons, sees_forks;
-		int place, take; /* placing a page, and evicting it; `take` only with `moves` */
+		int place, take; /* placing a page, and evicting it, which is tried only if `moves` */
 	} uffd;
 
 	struct {
@@ -229,7 +229,8 @@ struct check {
 extern const struct check checks[];
 extern const unsigned checks_count;
 
-/* Returns the verdict about the current subject. Fills in check->mend if the verdict has no text of its own. */
+/* Returns the verdict about the current subject. Puts check->mend into a warning or failure that has no advice of its
+   own. */
 struct verdict checks_judge(const struct check *check, const struct host *host);
 
 check_read doctor_rdma_read, doctor_faults_read, doctor_memory_read, doctor_kernel_read, doctor_cpu_read;
@@ -249,8 +250,8 @@ check_judge doctor_swap_space, doctor_safety;
 
 /* Returns the front end that `auto` chooses on this host, or NULL if there is none. */
 const struct frontend_ops *doctor_devices_frontend(const struct host *host);
-/* Returns the size in KiB of all requests that a device with default settings can have in flight. Returns 0 without a
-   front end. */
+/* Returns the size in KiB of all requests that a device with default settings can have in flight. Returns 0 if there is
+   no front end. */
 uint64_t doctor_devices_flight_kib(const struct host *host);
 /* Returns true if this process may lock all of its memory, because it has no limit or the right to exceed it. */
 bool doctor_swap_locks(const struct host *host);

@@ -1,8 +1,9 @@
 /*
  * farpage donors: asks each donor how much it lends, and shows the answers as a table or as JSON.
  *
- * Theory of operation. All donors are asked at once (ask.h), then the answers are printed. A donor that does not
- * answer has a row, too, with the reason. In this case far_query() logs a line with advice, and the exit status is 1.
+ * Theory of operation. All donors are asked at once (ask.h), then the answers are printed. A donor that does not answer
+ * has a row, too, with the reason. If a donor does not answer, far_query() logs a line with advice, and the exit status
+ * is 1.
  */
 #include "cli/ask.h"
 #include "cli/commands.h"

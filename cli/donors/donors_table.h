@@ -25,7 +25,7 @@ extern const struct table_column donor_columns[DONOR_COLUMNS];
 /* Returns the donor's address as the user gave it, or for auto:// the address that was reached. @ask->answer is a
    struct far_donor_info. */
 const char *donor_name(const struct ask *ask);
-/* Fills in the row of a donor. If it did not answer, STATE has the reason. */
+/* Fills in the row of a donor. If the donor did not answer, STATE has the reason. */
 void donor_fill(const struct ask *ask, char row[DONOR_COLUMNS][TABLE_CELL_MAX]);
 /* Appends a row for each donor. With @sums, appends a row with the sums if several donors have answered. */
 void donors_add_rows(const struct ask *asks, unsigned count, bool sums, struct table *table);

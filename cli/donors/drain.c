@@ -109,7 +109,7 @@ static void drain_json(struct drain *drain, const struct wire_message *answer)
 
 /* --- Draining -------------------------------------------------------------------------------------------- */
 
-/* Logs and prints which clients still lease slabs, for a donor that is not empty in time. Returns the exit status. */
+/* Logs that the donor is not empty in time, and prints which clients still lease slabs. Returns the exit status. */
 static int drain_late(struct drain *drain, const struct wire_message *answer)
 {
 	char left[DRAIN_LEFT_MAX];
@@ -176,7 +176,7 @@ static int drain_begin(void *user)
 	return COMMAND_OK;
 }
 
-/* Waits until a donor is empty whose drain has begun. Returns the exit status. */
+/* Waits until the donor is empty, after drain_begin(). Returns the exit status. */
 static int drain_finish(void *user)
 {
 	struct drain *drain = user;
@@ -218,7 +218,7 @@ static int drain_end(void *user)
 	return COMMAND_OK;
 }
 
-/* Calls @act for each donor of @donors, and removes those for which it fails. Returns COMMAND_FAILED if there are any. */
+/* Calls @act for each donor of @donors. Removes the donors for which @act fails, and then returns COMMAND_FAILED. */
 static int donors_each(struct drain *drain, struct config_list *donors, int (*act)(void *drain))
 {
 	unsigned given = donors->count;
@@ -285,7 +285,8 @@ int drain_command_begin(int argc, char **argv)
 		return COMMAND_USAGE;
 	drain.several = donors.count > 1;
 	drain.began = clock_now();
-	/* All drains begin before the first is waited for, so that no pages move from one of these donors to another. */
+	/* Begins all drains before it waits for the first one, so that no pages move from one of these donors to
+	   another. */
 	begun = donors_each(&drain, &donors, drain_begin);
 	status = donors_each(&drain, &donors, drain_finish);
 	return begun != COMMAND_OK ? begun : status;

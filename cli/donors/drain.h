@@ -5,8 +5,8 @@
  * this command starts the drain. After that the command only shows the progress until the donor is empty, so the
  * drain continues if the command ends. `farpage donors roll` (roll.h) drains with the same functions.
  *
- * Without --force the donor takes no slab that a client does not release, because pages without another copy would be
- * lost.
+ * Without --force the donor waits until its clients release their slabs. With --force the donor takes the slabs at the
+ * deadline, and pages without another copy are lost.
  *
  * Threads: the caller's.
  */
@@ -24,13 +24,13 @@
 struct drain {
 	struct visit visit;
 	bool force, json;
-	bool several;                   /* JSON is printed for several donors: an object in a line each */
-	uint64_t began;                 /* when the timeout begins, of clock_now() */
-	unsigned deadline_s, timeout_s; /* begin as 0 and DRAIN_NO_TIMEOUT */
+	bool several;                   /* several donors are given, so JSON has a line for each */
+	uint64_t began;                 /* start of the timeout, by clock_now() */
+	unsigned deadline_s, timeout_s; /* 0 and DRAIN_NO_TIMEOUT until options are read */
 	uint32_t shown;                 /* the number of slabs in the last progress line */
 };
 
-/* The options that say how a struct drain is carried out. @late is the help of --timeout. */
+/* The options that fill in a struct drain. @late is the help text of --timeout. */
 /* clang-format off */
 #define DRAIN_SETTINGS(drain, late) \
 	{"timeout", CONFIG_NUMBER, &(drain)->timeout_s, 0, 1000000, "SECONDS", late}, \
@@ -42,10 +42,10 @@ struct drain {
 
 /* Checks these options of @verb and completes them. Returns 0, or -EINVAL after one logged line. */
 int drain_check(struct drain *drain, const char *verb);
-/* Asks the donor of the open visit. Returns 0 and its DRAINING, or -errno after one logged line. -EACCES means that this
-   key may not do that, and that nothing has changed. */
+/* Asks the donor of the open visit to do @what. Returns 0 and the donor's answer, a DRAINING, or -errno after one
+   logged line. -EACCES means that this key has no right to ask for @what, and that nothing has changed. */
 int drain_ask(struct drain *drain, enum wire_drain what, struct wire_message *ret_answer);
-/* Asks the donor to drain: by force, if the options say so. Returns the same as drain_ask(). */
+/* Asks the donor to drain, with --force by force. Returns the same as drain_ask(). */
 int drain_order(struct drain *drain, struct wire_message *ret_answer);
 /*
  * Shows the progress of a drain until the donor is empty. @answer is the answer to drain_order(), and becomes the last

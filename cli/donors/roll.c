@@ -24,7 +24,7 @@
 #define ROLL_WHY_MAX 512
 #define NO_STATUS (-1)
 
-/* How the roll of one donor ended. */
+/* The ends of a donor's roll. */
 enum roll_result {
 	ROLL_DONE,
 	ROLL_DRAIN_FAILED,
@@ -57,7 +57,7 @@ static const char *const left_words[] = {
 
 struct roll {
 	struct far_config config;
-	struct drain drain; /* its visit is to the donor whose turn it is */
+	struct drain drain; /* drain.visit is a visit to the donor whose turn it is */
 	struct roll_each each;
 	struct roll_donors donors;
 	unsigned return_s;
@@ -91,7 +91,7 @@ static void __attribute__((format(printf, 2, 3))) step_print(const struct roll *
 	fflush(stdout);
 }
 
-/* Notes how the roll of this donor ended, and why. Returns COMMAND_FAILED. */
+/* Stores the result and the reason for this donor. Returns COMMAND_FAILED. */
 static int __attribute__((format(printf, 3, 4)))
 fail(struct roll *roll, enum roll_result result, const char *format, ...)
 {
@@ -104,7 +104,7 @@ fail(struct roll *roll, enum roll_result result, const char *format, ...)
 	return COMMAND_FAILED;
 }
 
-/* Takes a pending signal that ends the roll, after a wait of @ns at most. Returns its number, or 0. */
+/* Waits up to @ns for a signal that ends the roll. Returns the signal's number, or 0. */
 static int signal_take(const struct roll *roll, long ns)
 {
 	const struct timespec wait = {.tv_nsec = ns};
@@ -153,7 +153,7 @@ static int drain_act(void *user)
 	}
 }
 
-/* Has the donor lend again. Returns the exit status. */
+/* Makes the donor lend again. Returns the exit status. */
 static int undrain_act(void *user)
 {
 	struct roll *roll = user;
@@ -165,7 +165,7 @@ static int undrain_act(void *user)
 	return COMMAND_OK;
 }
 
-/* Drains the donor, or else leaves it as it was. Returns the exit status. */
+/* Drains the donor. After a failure, tries to restore the donor's earlier state. Returns the exit status. */
 static int step_drain(struct roll *roll)
 {
 	roll->drain.began = clock_now();
@@ -189,7 +189,8 @@ static int reach(struct roll *roll)
 	return operate_try(&roll->config, visit->uri, &refusal, &visit->operate);
 }
 
-/* Leaves the donor drained, also if the command has restarted it and it has forgotten that. */
+/* Drains the donor once more, because the command may have restarted it, and a restarted donor may have forgotten its
+   drain. */
 static void leave_drained(struct roll *roll)
 {
 	struct wire_message answer;
@@ -251,7 +252,7 @@ static int step_return(struct roll *roll)
 	return fail(roll, ROLL_NOT_BACK, "%s is not back after its command (%s)", visit->uri, ask_reason(status));
 }
 
-/* Has the donor of the open visit lend again, and closes the visit. Returns the exit status. */
+/* Makes the donor of the open visit lend again, and closes the visit. Returns the exit status. */
 static int step_undrain(struct roll *roll)
 {
 	int status = undrain_act(roll);
@@ -312,7 +313,7 @@ static int stop_tell(const struct roll *roll)
 	return COMMAND_FAILED;
 }
 
-/* Checks all donors before the donor whose turn it is. Returns the exit status. */
+/* Checks all donors before the roll of the donor whose turn it is. Returns the exit status. */
 static int donors_check(struct roll *roll)
 {
 	unsigned unready = roll_check(&roll->donors, roll->at, &roll->config);
@@ -357,7 +358,8 @@ static int roll_all(struct roll *roll)
 
 /* --- The command line ------------------------------------------------------------------------------------ */
 
-/* Notes the donors, and where --from @from begins. Returns 0, or -EINVAL after one logged line. */
+/* Stores the donors, and the index at which the roll begins (--from @from). Returns 0, or -EINVAL after one logged
+   line. */
 static int donors_take(struct roll *roll, const struct config_list *uris, const char *from)
 {
 	struct roll_donors *donors = &roll->donors;

@@ -48,8 +48,8 @@ static bool is_drained(const struct roll_donor *donor)
 	return donor->figures.state == WIRE_STATE_DRAINING;
 }
 
-/* Returns true if the donor with index @i is ready, now that the donor with index @at is next. Otherwise a line has been
-   logged. */
+/* Returns true if the donor with index @i is ready, before the donor with index @at is drained. Returns false after a
+   line that donor_ask() or this function logged. */
 static bool is_ready(const struct roll_donors *donors, unsigned i, unsigned at)
 {
 	const struct roll_donor *donor = &donors->of[i];
@@ -81,7 +81,7 @@ unsigned roll_check(struct roll_donors *donors, unsigned at, const struct far_co
 	return unready;
 }
 
-/* Returns the memory that clients can still lease from all donors but the one with index @but. */
+/* Returns the memory that clients can still lease from all donors except the donor with index @but. */
 static uint64_t free_elsewhere(const struct roll_donors *donors, unsigned but)
 {
 	uint64_t sum = 0;

@@ -17,7 +17,7 @@
 
 struct roll_donor {
 	const char *uri;
-	bool passed_over; /* it stands before --from */
+	bool passed_over; /* the donor stands before --from */
 	bool answers;
 	struct far_donor_info figures; /* valid if it answers */
 	uint64_t incarnation;          /* operate_incarnation(), valid if it answers */
@@ -29,11 +29,11 @@ struct roll_donors {
 	bool from;             /* --from is given, so the first donor may be drained already */
 };
 
-/* Asks all donors, when the donor with index @at is the next to be drained. Logs a line for each donor that is not ready.
-   Returns the number of such donors. */
+/* Asks all donors, before the donor with index @at is drained. Logs a line for each donor that is not ready. Returns
+   the number of such donors. */
 unsigned roll_check(struct roll_donors *donors, unsigned at, const struct far_config *config);
-/* Warns in one line if a donor leases more than the other donors have free. Call it after roll_check(). @timeout tells
-   if the drains have a timeout. */
+/* Warns in one line if a donor leases more than the other donors have free. The caller calls roll_check() first.
+   @timeout is true if the drains have a timeout. */
 void roll_check_space(const struct roll_donors *donors, bool timeout);
 
 #endif

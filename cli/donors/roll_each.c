@@ -89,7 +89,7 @@ int roll_each_run(const struct roll_each *each, const char *uri, int *ret_wait_s
 		return status;
 	}
 	if (apart)
-		setpgid(child, child); /* as the child does, in case that a signal arrives before that */
+		setpgid(child, child); /* the child calls this, too, but a signal may arrive before */
 	*ret_wait_status = follow(each, child, apart, ret_signal);
 	return 0;
 }

@@ -25,7 +25,7 @@ struct roll_each {
 /* Runs the command for the donor @uri, and waits for its end. *ret_signal is the last signal that was passed on, or 0.
    Returns 0 and the wait status, or -errno after one logged line. */
 int roll_each_run(const struct roll_each *each, const char *uri, int *ret_wait_status, int *ret_signal);
-/* Returns the exit status, or 128 + N for a command that signal N has ended, as shells do. */
+/* Returns the command's exit status. If signal N ended the command, returns 128 + N, as shells do. */
 int roll_each_status(int wait_status);
 /* Writes, for example, "ended with status 3" or "was ended by signal 15". Returns @text. */
 const char *roll_each_format(int wait_status, char text[ROLL_EACH_TEXT_MAX]);

@@ -1,6 +1,6 @@
 /*
- * visit: common code of the verbs of `farpage donors` that speak with one donor at a time. They read donors and key
- * from the command line, connect, ask, and disconnect.
+ * visit: common code of the verbs of `farpage donors` that speak with one donor at a time. Each of these verbs reads
+ * donors and key from the command line, connects, asks, and disconnects.
  *
  * Threads: the caller's.
  */
@@ -21,21 +21,22 @@ struct visit {
 };
 
 /*
- * Reads the options of @verb, and the donor's name between them, which becomes @visit->uri. Returns 0, -ECANCELED after
- * --help, or -EINVAL after one logged line.
+ * Reads the options of @verb, and the donor's name among them. Stores the name in @visit->uri. Returns 0, -ECANCELED
+ * after --help, or -EINVAL after one logged line.
  */
 int visit_read(struct visit *visit, const char *verb, const struct config_setting *settings, int argc, char **argv);
 /*
- * Reads the options of @verb, and the donors between them: URIs, or "@FILE" for the donors of a donors file. Stores the
+ * Reads the options of @verb, and the donors among them: URIs, or "@FILE" for the donors of a donors file. Stores the
  * donors in *ret_donors; the strings exist until exit. Returns 0, -ECANCELED after --help, or -EINVAL after one logged
  * line.
  */
 int visit_read_donors(const char *verb, const struct config_setting *settings, int argc, char **argv,
 		      struct config_list *ret_donors);
-/* Connects to the donor, calls @act with @user, and disconnects. Returns the exit status: that of @act, or COMMAND_FAILED after one
-   logged line. */
+/* Connects to the donor, calls @act with @user, and disconnects. Returns the exit status of @act, or COMMAND_FAILED
+   after one logged line. */
 int visit_run(struct visit *visit, int (*act)(void *user), void *user);
-/* Logs that @answer is a refusal or not the expected message. Returns -EACCES or -EPROTO. */
+/* Logs that the donor has refused (-EACCES), or that @answer is not the expected message (-EPROTO). Returns this
+   error. */
 int visit_denied(const struct visit *visit, const struct wire_message *answer);
 
 #endif

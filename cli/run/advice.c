@@ -36,7 +36,7 @@ void advice_predict(struct advice *advice, const struct histogram *depths)
 	for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
 		uint64_t count = __atomic_load_n(&depths->buckets[bucket], __ATOMIC_RELAXED);
 		fetched += count;
-		/* First only notes at which step these fetches end. */
+		/* Each step first gets only the fetches that end at this step. */
 		advice->fetches[step_of_depth(advice, histogram_bucket_end(bucket))] += count;
 	}
 	for (unsigned step = 0; step <= ADVICE_STEPS; step++) {
@@ -55,7 +55,7 @@ uint64_t advice_fetches(const struct advice *advice, uint64_t local)
 	return advice->fetches[step];
 }
 
-/* Returns the part of the present fetches that remains, from 0 to 1. */
+/* Returns the share of the present fetches that remains with a budget of @local bytes, from 0 to 1. */
 static double remaining(const struct advice *advice, uint64_t local)
 {
 	uint64_t now = advice->fetches[0];
@@ -79,8 +79,9 @@ uint64_t advice_wall_ns(const struct advice *advice, uint64_t local)
 	double waiting = (double)advice->waiting_ns, wall = (double)advice->wall_ns;
 	double busy = waiting + own_ns(advice), rest = wall > busy ? wall - busy : 0;
 	double pager = (double)advice->computing_ns - own_ns(advice), gone = 1 - remaining(advice, local);
-	/* If several threads wait or compute at once, a second that they wait less is less than a second of the run. If
-	   they neither wait nor compute for some time, the pager's threads may have had their processor. */
+	/* If several threads wait or compute at once, a second of waiting is less than a second of the run. In the
+	   rest, all threads of the program neither wait nor compute, perhaps because the pager's threads have the
+	   processor. */
 	double saved = (busy > wall ? waiting * wall / busy : waiting) + (pager < rest ? pager : rest);
 	return (uint64_t)(wall - saved * gone);
 }
@@ -126,7 +127,7 @@ const char *advice_text(const struct advice *advice, char text[ADVICE_TEXT_MAX])
 		advice_size(advice_local(advice, aims[i].share), local[i]);
 	length = snprintf(text, ADVICE_TEXT_MAX, "%.0f%% of its time waiting for far memory", now * 100);
 	for (unsigned i = 0; i < AIMS; i++) {
-		/* If two aims need the same budget, names only the better one. */
+		/* If two aims need the same budget, names only the better aim. */
 		if (now < aims[i].share || (i + 1 < AIMS && strcmp(local[i], local[i + 1]) == 0))
 			continue;
 		length += snprintf(text + length, (size_t)(ADVICE_TEXT_MAX - length), "%c %s with --local %s",

@@ -10,7 +10,7 @@
 
 struct json_object;
 
-/* The name of advice->fetches in the file. The other facts are there by their names in struct advice. */
+/* The name of advice->fetches in the file. The file has the other facts under their names in struct advice. */
 #define ADVICE_FILE_FETCHES "fetched_with_more"
 
 /* Returns advice->fetches as a new array, which the caller owns, or NULL if memory is short. */

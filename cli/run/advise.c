@@ -1,6 +1,6 @@
 /*
- * farpage advise: predicts how a run would do with more local memory (advice.h). The figures are those of a run that goes
- * on (run_live.h), or the statistics of one that has ended.
+ * farpage advise: predicts how a run would do with more local memory (advice.h). The command reads the figures of a
+ * current run (run_live.h), or the statistics of an ended run.
  *
  * Threads: one.
  */

@@ -28,7 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The time limit for a donor's answer. With it the user hears of a missing donor within two seconds. */
+/* The time limit for a donor's answer. The user hears of a missing donor within two seconds. */
 #define ANSWER_MS 1800
 #define BUDGET_UNIT (UINT64_C(1) << 20) /* a default budget is rounded to a multiple of this */
 
@@ -125,7 +125,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 /* The facts for the line about the budget, which is printed before the command starts. */
 struct budget_note {
 	bool chosen;      /* --local was not given, so the budget is half of the available memory */
-	uint64_t machine; /* bytes of this machine's memory if the budget is larger, otherwise 0 */
+	uint64_t machine; /* bytes of this machine's memory if the budget exceeds them, otherwise 0 */
 };
 
 static int choose_budget(struct run_options *options, struct budget_note *ret_note)

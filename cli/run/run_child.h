@@ -16,7 +16,8 @@ struct run_attendant {
 	int (*enter)(void *engine);
 	void (*look)(void *engine, pid_t child);
 	/* Waits until @fd is readable, and returns true. @for_rest means that the child has ended, and that other
-	   processes of the command may still need this process. Then returns false as soon as none of them does. */
+	   processes of the command may still need this process. With @for_rest, returns false as soon as no process
+	   needs it. */
 	bool (*wait)(void *engine, int fd, bool for_rest);
 };
 

@@ -1,8 +1,8 @@
 /*
  * run_choice: chooses the engine for a command of `farpage run`.
  *
- * Theory of operation. The pager is preferred, because it needs no root, its faults are faster than those of a swap
- * device, and the kernel never swaps other programs to its far memory.
+ * Theory of operation. The pager is preferred, because it needs no root, and its faults are faster than those of a swap
+ * device. Also, the kernel never swaps other programs to the pager's far memory.
  *
  * The swap engine is chosen in two cases:
  * - The pager cannot run the program.
@@ -26,7 +26,7 @@ struct run_choice {
 	const char *wanted;     /* "auto", "pager" or "swap" */
 	const char *path;       /* the program's path */
 	char *const *arguments; /* the program's argv, with NULL at its end, or NULL for none */
-	/* The reason why each engine cannot run the program, or NULL if it can. */
+	/* The reason why the engine cannot run the program, or NULL if the engine can. */
 	const char *pager_lacks, *swap_lacks;
 };
 

@@ -86,14 +86,14 @@ static enum kind kind_of(const char *header, uint64_t anonymous)
 	return anonymous ? KIND_MAPPED : KIND_SHARED;
 }
 
-/* Returns true if a mapping without anonymous pages is shared memory, false if it is of a file. */
+/* For a mapping without anonymous pages: returns true if it is shared memory, and false if it maps a file. */
 static bool is_shared_memory(const char *header)
 {
 	return strstr(header, " /dev/zero (deleted)") || strstr(header, " /memfd:") || strstr(header, " /SYSV") ||
 	       strstr(header, " /dev/shm/");
 }
 
-/* Adds one mapping, given its @header line and its @fields, to @sums, unless it is far memory. */
+/* Adds one mapping to @sums, unless the mapping is far memory. @header and @fields are its lines in smaps. */
 static void mapping_add(const char *header, const char *fields, uint64_t sums[KINDS])
 {
 	uint64_t anonymous = field(fields, "\nAnonymous:"), part = field(fields, "\nPss:");

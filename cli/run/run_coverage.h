@@ -9,10 +9,10 @@
  * - mappings made by the program's own system calls;
  * - all memory of a process without farpage's library.
  *
- * This difference may be too large, because RssAnon counts a page that two processes share in full for each of the
- * two. So if the difference exceeds the budget, the process's smaps is read mapping by mapping. There a page shared
- * by two processes counts as half a page, and far memory has userfaultfd's flag "um". If the sum exceeds the budget
- * as well, one line reports the process, and names the largest kind of this memory.
+ * This difference may be too large: if two processes share a page, RssAnon counts the whole page for each of them. So
+ * if the difference exceeds the budget, the process's smaps is read mapping by mapping. In smaps, a page shared by two
+ * processes counts as half a page, and far memory has userfaultfd's flag "um". If the sum over the other mappings
+ * exceeds the budget as well, one line names the process and the largest kind of this memory.
  *
  * The processes are the command and its descendants according to the kernel's lists of children. Processes whose
  * parents have ended are not found.

@@ -43,8 +43,7 @@ static void copy_lines(int from)
 			break;
 }
 
-/* Makes the swap space. Shows the lines that the device's daemon writes while it starts only if it fails. Returns 0
-   or -errno. */
+/* Makes the swap space. Shows the lines of the starting daemon only after a failure. Returns 0 or -errno. */
 static int attach(const struct settings *settings, char ret_path[FRONTEND_PATH_MAX])
 {
 	int kept = dup(STDERR_FILENO), lines = memfd_create("farpage-daemon", MFD_CLOEXEC);
@@ -80,8 +79,8 @@ int run_device_make(const struct run_options *options, const struct run_donors *
 	if (!options->far && settings.size > DEVICE_MAX)
 		settings.size = DEVICE_MAX;
 	settings.size -= settings.size % STORE_PAGE;
-	/* Without --far the size is the donors' free memory, and must not be refused if other clients lease some of
-	   it meanwhile. */
+	/* Without --far the size is the donors' free memory. The daemon must accept this size even if other clients
+	   lease some of this memory meanwhile. */
 	settings.overcommit = !options->far;
 	if (options->timeout_ms)
 		settings.timeout_ms = options->timeout_ms;

@@ -30,7 +30,7 @@ struct run_transfers {
 struct run_device {
 	char path[FRONTEND_PATH_MAX];
 	uint64_t size; /* bytes */
-	bool lent;     /* `farpage swap on` has made it */
+	bool lent;     /* `farpage swap on` has made the device */
 	bool is_gone;  /* the device is no longer swap space, and this was logged */
 	struct run_transfers before;
 };
@@ -45,7 +45,7 @@ int run_device_find(const struct run_options *options, struct run_device *ret_de
 /* Returns the size of the swap space that the run can use, in bytes. @swapped is the size of the run's swapped pages.
    Logs one line when the device is no longer swap space. */
 uint64_t run_device_room(struct run_device *device, uint64_t swapped);
-/* Returns the pages read and written since the device was made or found, or 0 if it is no longer swap space. */
+/* Returns the pages read and written since the device was made or found, or 0 if the device is no longer swap space. */
 struct run_transfers run_device_moved(const struct run_device *device);
 
 #endif

@@ -4,7 +4,8 @@
 #include "client/far.h"
 
 struct run_donors {
-	uint64_t free_bytes; /* bytes of pages that fit on all donors together, with all replicas */
+	/* Bytes of pages for which all donors together have room, if each page has all its replicas. */
+	uint64_t free_bytes;
 	uint64_t slab_bytes; /* slab size of the first donor */
 };
 

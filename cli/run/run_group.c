@@ -257,8 +257,8 @@ static bool is_starving(const struct run_group *group)
 	return !group->kills && number_read(group->folder, "memory.oom_control", "under_oom ", 0);
 }
 
-/* Wakes tasks that sleep for lack of memory, by raising the limit for a moment. Each try in a row raises it one page
-   higher, because the last try may not have lowered it again. */
+/* Wakes tasks that sleep for lack of memory, by raising the limit for a moment. Each try in a row raises the limit by
+   one more page, because the try before may have failed to lower it again. */
 static void wake(const struct run_group *group)
 {
 	number_write(group->folder, "memory.limit_in_bytes", group->limit + (1 + group->starved) * PAGE);

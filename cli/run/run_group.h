@@ -3,8 +3,8 @@
  * together.
  *
  * Theory of operation. The group is made below a group that this process is in, so that the limits of a slice or a
- * container still apply. In version 1 of control groups the parent is this process's own group. In version 2 it is
- * the nearest group, from this process's group upwards, whose children can have limits. Such a group enables the
+ * container still apply. In version 1 of control groups the parent is this process's own group. In version 2 the parent
+ * is the nearest group, from this process's group upwards, whose children can have limits. Such a group enables the
  * memory controller for its children, or is the root.
  *
  * The kernel may kill a process of the group although swap space is free (seen with Linux 6.18). It evicts pages of
@@ -14,13 +14,13 @@
  * - Version 2: memory.high is set a little below the limit. When the group exceeds it, the kernel slows the group's
  *   tasks, and has time to update its counts.
  * - Version 1 cannot slow a group. So the kernel's OOM killer is disabled for the group, and a task that finds no
- *   memory sleeps until it is woken. If such a task is in a system call, the call fails instead, so this should be
- *   rare.
+ *   memory sleeps until it is woken. If a task finds no memory in a system call, the call fails instead. So tasks
+ *   should rarely find no memory.
  *
  * In version 1 run_group_look() reads memory.stat, which makes the kernel update its counts, and then wakes the
  * sleeping tasks, so that they try again. When a task begins to sleep, the kernel signals an event, so that
- * run_group_wait() can wake the task at once. The killer is enabled when swap space is nearly full, or when many
- * tries have failed, because the group is then really out of memory.
+ * run_group_wait() can wake the task at once. When swap space is nearly full or many tries have failed, the group is
+ * really out of memory. Then run_group_look() enables the killer.
  *
  * Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst, sections 10 and 11.
  *
@@ -72,10 +72,10 @@ int run_group_enter(const struct run_group *group);
 /* Updates @use, and in version 1 wakes tasks that sleep for lack of memory. @far is the swap space for the group in
    bytes. Version 1 needs this call every RUN_GROUP_LOOK_MS. */
 void run_group_look(struct run_group *group, uint64_t far, struct run_group_use *use);
-/* Adds the totals that the kernel keeps to @use: peaks of memory and swap, killed tasks, and stalls. */
+/* Adds the kernel's totals to @use: peaks of memory and swap, killed tasks, and stalls. */
 void run_group_sum(const struct run_group *group, struct run_group_use *use);
-/* Returns the number of processes in the group and in groups below it. Ended processes that were not waited for do
-   not count. */
+/* Returns the number of processes in the group and in groups below it. A process that has ended does not count, even if
+   its parent has not waited for it yet. */
 unsigned run_group_count(const struct run_group *group);
 /* Kills all processes in the group and below it, and waits up to ten seconds until they have ended. Does nothing if
    there is no group. */

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define PAUSE_NS 20000000
-/* Within this time a starting daemon is ready, or has noticed that the program that started it has ended. */
+/* A starting daemon needs at most this time to be ready, or to notice the end of the program that started it. */
 #define READY_NS UINT64_C(60000000000)
 #define UNUSED_NS UINT64_C(10000000000)
 

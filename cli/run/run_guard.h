@@ -1,11 +1,11 @@
 /*
  * run_guard: a process that removes everything that `farpage run --engine swap` has made, even if the run is killed.
  *
- * Theory of operation. `farpage run` makes a control group, swap space and a device. If it were killed, they would
- * remain. So before it makes them, it forks a second process, the guard. The guard waits at a pipe whose other end
- * only `farpage run` has. When `farpage run` closes this end, or is killed, the guard kills the processes that are
- * left in the group. Then it removes the group, the swap space and the device, if they exist. If the guard itself was
- * killed, `farpage run` does this work.
+ * Theory of operation. `farpage run` makes a control group, swap space and a device. They would remain if `farpage run`
+ * were killed, so it first forks a second process, the guard. The guard waits at a pipe whose other end only `farpage
+ * run` has. When `farpage run` closes this end, or is killed, the guard kills the processes that are left in the group.
+ * Then it removes the group, the swap space and the device, if they exist. If the guard itself was killed, `farpage
+ * run` does this work.
  *
  * The guard has a session of its own, so a terminal's signals do not reach it. If both processes are killed, for
  * example at the end of a container or service, the swap space remains. The user can then find it with `farpage swap

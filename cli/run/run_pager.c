@@ -46,8 +46,8 @@ struct pager_run {
 	struct run_live *live; /* NULL if there is none */
 };
 
-/* Returns the right or kernel feature that userfaultfd needs and that is missing here, or NULL if nothing is
-   missing. userfaultfd must also handle faults in system calls on far memory, which needs more rights. */
+/* Returns a line about the right or kernel feature that is missing here for userfaultfd, or NULL if none is missing.
+   The pager needs the right to handle faults of system calls, too. */
 static const char *userfaultfd_lacks(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
@@ -218,7 +218,7 @@ static uint64_t computing_of(pid_t pid)
 	return (uint64_t)(own + children) * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
-/* Returns the same for all processes that have started a pager. */
+/* Returns the sum of computing_of() for all processes that have started a pager. */
 static uint64_t computing_so_far(const struct report *report)
 {
 	uint64_t sum = 0;
@@ -260,7 +260,7 @@ static bool wait_for(void *engine, int fd, bool for_rest)
 	return run_watch_wait(&run->watch, fd, for_rest);
 }
 
-/* Prints the summary at the end. Returns false if the run has failed by the rules of --strict. */
+/* Prints the summary at the end. Returns false if the run fails because of --strict. */
 static bool report_end(const struct run_options *options, const struct pager_run *run, uint64_t started_ns)
 {
 	struct rusage usage;

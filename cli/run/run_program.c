@@ -113,7 +113,7 @@ static bool defines(int fd, const struct elf_program *elf, const char *name)
 	return found;
 }
 
-/* Compares the ELF file with this process's own program, which can run here and uses the preload library's C
+/* Compares the ELF file with this process's own program, which can run here and uses the same C library as the preload
    library. */
 static int check_elf(int fd, const struct refusal *refusal)
 {

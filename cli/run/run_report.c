@@ -121,7 +121,7 @@ const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_TH
 	return text;
 }
 
-/* Returns which share of its threads' time the command waited for far memory, from 0 to 1. */
+/* Returns the share of its threads' time in which the command waited for far memory, from 0 to 1. */
 static double waited(const struct run_summary *summary)
 {
 	if (summary->waiting_ns < ADVICE_WAITING_MIN_NS)

@@ -1,7 +1,7 @@
 /*
  * run_report: collects the counts of the pagers of one `farpage run`. The pagers count in a file (pager/counters.h)
- * that is in memory and has no name. They open it by its path in /proc/PID/fd of this process. The kernel frees it
- * when it is no longer open, so no file remains even if this process is killed.
+ * that is in memory and has no name. The pagers open this file by its path in /proc/PID/fd of `farpage run`. The kernel
+ * frees the file when no process has it open. So no file remains, even if `farpage run` is killed.
  */
 #ifndef CLI_RUN_REPORT_H
 #define CLI_RUN_REPORT_H
@@ -31,10 +31,10 @@ struct run_summary {
 };
 
 /* Makes the report. @told is the path of a pipe. Each process that starts a pager writes a struct report_pager into
-   it. Returns 0 or -errno. */
+   this pipe. Returns 0 or -errno. */
 int run_report_open(const char *told, struct run_report *ret_report);
 void run_report_close(struct run_report *report);
-/* Fills in the fields that come from the pagers' counts. The others are filled in already. */
+/* Fills in the fields that come from the pagers' counts. The caller has filled in the other fields. */
 void run_report_sum(const struct run_report *report, struct run_summary *summary);
 /* The size of the text of run_report_thrashed(). */
 #define RUN_THRASHED_MAX 128

@@ -8,8 +8,8 @@
  * other groups to this device, too. The guard (run_guard.h) removes the group, and a device that was made for this
  * run, even if this process is killed.
  *
- * The command may end before processes that it has started. These still have pages on the device, so this process
- * waits until the last of them has ended.
+ * The command may end before processes that it has started. Such processes may have pages on the device, so this
+ * process waits until the last one has ended.
  *
  * Threads: one.
  */
@@ -181,7 +181,7 @@ static int run_command(const struct run_options *options, struct swap_run *run, 
 	return options->strict && run->use.killed ? RUN_FAILED : 0;
 }
 
-/* Checks options that the device's daemon would refuse, too, so that messages name the options of this command. */
+/* Checks options that the device's daemon would also refuse, so that messages name this command's options. */
 static int check_sizes(const struct run_options *options)
 {
 	char least[SIZE_TEXT_MAX];
@@ -208,7 +208,7 @@ int run_swap(const struct run_options *options, const struct run_donors *donors,
 	signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the status of every child would be lost */
 	run.quiet = options->quiet;
 	/* The name has a random number, too, because processes in different PID namespaces may have the same process
-	   number. The group's name differs from the device's, because the device's daemon has a control group of that
+	   number. The group's name differs from the device's, because the daemon's control group has the device's
 	   name. */
 	random_secret(&number, sizeof number);
 	snprintf(device, sizeof device, RUN_DEVICE_NAME, (int)getpid(), number);

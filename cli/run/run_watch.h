@@ -2,13 +2,13 @@
  * run_watch: kills processes that wait for a page of a pager that has ended, because they would wait for ever.
  *
  * Theory of operation. A vfork child, or another process made with CLONE_VM, shares its parent's memory. When the
- * parent ends, its pager ends, too. But the memory remains while the child uses it, and nobody can bring its far
- * pages back. So each process that starts a pager reports to `farpage run` (struct report_pager). `farpage run`
- * copies the process's userfaultfd and waits for the process's end.
+ * parent ends, its pager ends, too. But the memory remains while the child uses it, and nobody can bring the far pages
+ * of this memory back. So each process that starts a pager reports to `farpage run` (struct report_pager). `farpage
+ * run` copies the process's userfaultfd and waits for the process's end.
  *
- * If the memory still exists after that end, the copied userfaultfd reports each fault on a far page. `farpage run`
- * then kills the faulting process and logs one line. A process that touches no far page continues. Without the copy,
- * a faulting process would hang for ever, or read zeroes.
+ * If the memory still exists after the process's end, the copied userfaultfd reports each fault on a far page. `farpage
+ * run` then kills the faulting process and logs one line. A process that touches no far page continues. Without the
+ * copy, a faulting process would hang for ever, or read zeroes.
  *
  * Not covered:
  * - processes whose userfaultfd `farpage run` may not copy, because they changed their user or are not dumpable;

@@ -2,7 +2,7 @@
  * farpage status: shows the runs on this machine and their figures.
  *
  * Theory of operation. Each run has its figures where other processes can read them (run_live.h). This command reads
- * them twice, with a second between, and computes the rates from the difference.
+ * the figures twice, a second apart, and computes the rates from the differences.
  */
 #include "cli/commands.h"
 #include "cli/json.h"

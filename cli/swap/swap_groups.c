@@ -21,7 +21,8 @@ static void group_look(enum control_group_version version, const char *folder)
 
 	if (!control_group_read(version, folder, &memory))
 		return;
-	/* Some of the group's pages may be in other swap spaces. At most `used` bytes are in this one. */
+	/* Some of the group's pages may be in other swap spaces. At most `used` bytes are in the swap space that
+	   ends. */
 	if (memory.swapped > walk.used)
 		memory.swapped = walk.used;
 	files = memory.inactive + memory.active;

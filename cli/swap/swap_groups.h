@@ -1,11 +1,11 @@
 /*
  * swap_groups: checks before swapoff(2) whether each control group has room for its own swapped pages.
  *
- * Theory of operation. swapoff(2) returns each page to its control group. If this exceeds the group's limit and there
+ * Theory of operation. swapoff(2) returns each page to its control group. If the group then exceeds its limit and there
  * is no other swap space, the OOM killer kills one of the group's programs, even if the machine has free memory. So
- * this file computes for each group with a limit the memory after swapoff(2): the memory in use, minus file pages
- * that can be dropped, plus the swapped pages. Both versions of control groups count the memory of a child group in
- * its parent, too.
+ * this file computes for each group with a limit the memory after swapoff(2): the memory in use, minus file pages that
+ * can be dropped, plus the swapped pages. Both versions of control groups count the memory of a child group in its
+ * parent, too.
  *
  * Threads: one.
  */

@@ -1,8 +1,7 @@
 /*
  * farpage swap off: returns the swapped pages to memory and removes the device.
  *
- * A device that is no longer swap space is only removed. So the command can be repeated if it failed after
- * swapoff(2).
+ * A device that is no longer swap space is only removed. So a user can repeat a command that failed after swapoff(2).
  */
 #include "blockdev/devices.h"
 #include "cli/disk/disk_daemon.h"

@@ -24,7 +24,7 @@
 
 /* --- Making swap space ------------------------------------------------------------------------------------- */
 
-/* mkswap(8) is in root's folders, which may be missing in PATH. */
+/* mkswap(8) is in one of these folders, which may be missing in PATH. */
 static const char *const programs[] = {"/usr/sbin/mkswap", "/sbin/mkswap", "mkswap"};
 
 bool swap_space_has_mkswap(void)
@@ -74,8 +74,8 @@ static int swap_begin(const char *path, unsigned priority)
 	return -error;
 }
 
-/* Makes swap space on an existing device. After a failure or a signal, undoes this and removes the device, unless
-   swapoff(2) fails. Returns 0. After one logged line returns the -errno of the failed step, or -EINTR. */
+/* Makes swap space on an existing device. After a failure or a signal, ends the swapping and removes the device, unless
+   swapoff(2) fails. Returns 0, or after one logged line the -errno of the failed step, or -EINTR. */
 static int swap_make(const char *name, const char *path, unsigned priority, const sigset_t *signals)
 {
 	int status = signature_write(path);
@@ -121,8 +121,8 @@ static int daemon_check(const char *name)
 	return -ENOTCONN;
 }
 
-/* Checks that the swapped pages fit into their control groups, or that other swap space has room for the excess.
-   @swap is the number of free bytes there. Otherwise the kernel would kill a program of the group. */
+/* Checks that the swapped pages fit into their control groups, or that other swap space, which has @swap bytes free,
+   has room for the excess. Otherwise the kernel would kill a program of such a group. */
 static int groups_check(const struct swap_area *area, uint64_t swap)
 {
 	char needed[SIZE_TEXT_MAX], limit[SIZE_TEXT_MAX];

@@ -5,9 +5,9 @@
  * If a step fails, the earlier steps are undone.
  *
  * swap_space_detach() calls swapoff(2), which reads every page back and may take long. If the pages do not fit into
- * memory, swapoff(2) fails only after it has read many of them, so their size is checked before. A child process
- * makes the call, so that a signal can end it: the kernel then stops, and continues to use the device as swap space.
- * Meanwhile this process shows the progress from /proc/swaps.
+ * memory, swapoff(2) fails only after it has read many of them, so their size is checked before. A child process makes
+ * the call, because a signal can end the child. swapoff(2) then stops, and the device remains swap space. Meanwhile
+ * this process shows the progress from /proc/swaps.
  *
  * Threads: the command's only thread.
  */

@@ -1,6 +1,6 @@
 /*
- * swaps: reads the swap spaces of this machine from /proc/swaps, and how much memory there is for the pages of one of
- * them.
+ * swaps: reads the swap spaces of this machine from /proc/swaps, and how much memory could take the pages of a swap
+ * space.
  *
  * Threads: any.
  */

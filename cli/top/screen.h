@@ -18,7 +18,7 @@ struct screen {
 	void *terminal;
 };
 
-/* Takes over the terminal. Returns 0, or -ENOTTY if it cannot show a screen, as TERM says. */
+/* Takes over the terminal. Returns 0, or -ENOTTY if a terminal of the type in TERM cannot show a screen. */
 int screen_open(struct screen *screen);
 /* Restores the terminal. */
 void screen_close(struct screen *screen);

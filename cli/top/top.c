@@ -62,7 +62,7 @@ static uint64_t bytes_of(struct json_object *disk, const char *direction)
 	return json_object_object_get_ex(disk, "bytes", &bytes) ? disk_number(bytes, direction) : 0;
 }
 
-/* Writes the rate in pages a second, or "-" if there is no earlier reading of the same daemon. */
+/* Writes the rate in pages a second, or "-" if the same daemon has no earlier reading. */
 static void rate_fill(const struct devices *devices, uint64_t before, uint64_t now, char cell[TABLE_CELL_MAX])
 {
 	double seconds = (double)(devices->now_ns - devices->before_ns) / 1e9;
@@ -190,7 +190,8 @@ static int show(struct top_options *options, const struct far_config *config)
 		log_error("top: needs a terminal; farpage status, disk list and donors print once");
 		return COMMAND_FAILED;
 	}
-	/* Standard error is silent, because log lines about donors would overwrite the screen, which shows the same. */
+	/* Log lines about donors go to /dev/null, because they would overwrite the screen, which shows the same
+	   facts. */
 	if (quiet >= 0)
 		log_set_fd(quiet);
 	watch = watch_start(config, &options->donors, options->interval);

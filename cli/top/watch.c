@@ -17,7 +17,7 @@
 struct sight {
 	struct far_donor_info info;
 	int status;                /* the result of the last question: 0 or -errno */
-	double answer_ms;          /* time until the last answer */
+	double answer_ms;          /* time that the last question took */
 	char history[HISTORY + 1]; /* '.' or '!' for each question, the latest first */
 };
 

@@ -27,8 +27,8 @@ struct donor_process {
 #define donor_spawn(donor, ...) donor_spawn_list(donor, (const char *const[]){__VA_ARGS__, NULL})
 void donor_spawn_list(struct donor_process *donor, const char *const *arguments);
 /*
- * Starts a donor with these arguments and waits until it listens. Bails out if it ends before that. It listens on
- * @uri. If @uri is NULL, it listens on a free port of FARPAGE_TEST_URI, or of loopback if this is not set.
+ * Starts a donor with these arguments and waits until it listens. Bails out if the donor ends before that. The donor
+ * listens on @uri. If @uri is NULL, it listens on a free port of FARPAGE_TEST_URI, or of loopback if this is not set.
  */
 #define donor_start_at(donor, uri, ...) donor_start_list(donor, uri, (const char *const[]){__VA_ARGS__, NULL})
 #define donor_start(donor, ...) donor_start_at(donor, NULL, __VA_ARGS__)

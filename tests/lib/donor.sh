@@ -1,4 +1,4 @@
-# donor.sh: donors for tests in bash, as donor.h and donor.py start them for those in C and Python. FARPAGE_MEMSERVER
+# donor.sh: starts donors for tests in bash. donor.h and donor.py do so for tests in C and Python. FARPAGE_MEMSERVER
 # names the program. Bash scripts source this file in the checkout; it sources tap.sh.
 #
 #   donors_start COUNT SIZE [OPTION...]   starts COUNT donors that lend SIZE each, on free ports of FARPAGE_TEST_URI, or
@@ -10,13 +10,14 @@
 #   at_exit COMMAND runs the command when the test exits; later commands run first
 #   $FOLDER                               a folder for the test's files, removed at exit
 #
-# donors_start numbers donors from 0, in the order of their start. Three arrays tell of them:
+# donors_start numbers donors from 0, in the order of their start. Three arrays describe the donors:
 #
 #   DONOR_URIS                            the address of each donor, also of one that was killed
 #   DONOR_PIDS                            the process of each donor that runs
 #   DONORS                                the options "--donor URI ..." for a client of all donors that run
 #
-# A start waits until the donor listens, or ends the test. donor.INDEX.err in $FOLDER is the donor's log.
+# A start waits until the donor listens. If the donor never listens, the test ends. donor.INDEX.err in $FOLDER is the
+# donor's log.
 # shellcheck shell=bash
 
 . tests/lib/tap.sh

@@ -1,4 +1,4 @@
-/* loopback: makes TCP sockets on 127.0.0.1. If that fails, the test bails out. */
+/* loopback: makes TCP sockets on 127.0.0.1. Each function bails out on failure. */
 #ifndef TESTS_LIB_LOOPBACK_H
 #define TESTS_LIB_LOOPBACK_H
 

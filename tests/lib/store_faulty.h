@@ -1,16 +1,16 @@
 /*
  * store_faulty: a store for tests of code that uses a store. It passes requests on to an inner store, and injects
- * faults at random, from a seed.
+ * faults. A seed determines the faults.
  *
  * Theory of operation. When a request is submitted, its fault is chosen:
  *
  *   fails      The request does not reach the inner store, so the page's contents do not change.
  *   corrupted  The page is read from the inner store, and one of its bytes is changed. The answer is -EBADMSG, as from
  *              a store that checks its pages.
- *   delayed    The completion is reported some polls later. Completions of later requests may be reported before it.
+ *   delayed    The completion is reported some polls later. Later requests may complete before it.
  *
- * Threads. Each queue belongs to one thread, like a queue of the inner store. It has its own random generator, whose
- * seed depends on the number of queues opened before it.
+ * Threads. Each queue belongs to one thread, like a queue of the inner store. Each queue also has a random generator,
+ * whose seed depends on the number of queues opened before.
  */
 #ifndef TESTS_LIB_STORE_FAULTY_H
 #define TESTS_LIB_STORE_FAULTY_H

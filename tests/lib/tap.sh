@@ -1,4 +1,5 @@
-# tap.sh: prints TAP from bash, as tap.h and tap.py do for C and Python. Test scripts source it in the checkout.
+# tap.sh: prints TAP for tests in bash. tap.h and tap.py do so for tests in C and Python. Test scripts source it in the
+# checkout.
 # shellcheck shell=bash
 . tests/lib/wait.sh
 export FARPAGE_CONFIG=${FARPAGE_CONFIG-} # no configuration file of this machine
@@ -30,7 +31,8 @@ matches() {
 	ok $? "$1" || note "wanted: $2
 got: $3"
 }
-# check NAME COMMAND...: checks that the command succeeds. Its output must not be redirected, as check prints, too.
+# check NAME COMMAND...: checks that the command succeeds. The caller must not redirect the output, because check prints
+# to it, too.
 check() {
 	local tap_name=$1
 	shift
@@ -47,7 +49,7 @@ fails() {
 	ok $? "$tap_name"
 }
 # refused NAME STATUS PATTERN COMMAND...: checks that the command exits with the status and prints one line, which
-# matches. STATUS is any for a command that must fail with whatever status.
+# matches. With "any" as STATUS, the command may fail with any status.
 refused() {
 	local name=$1 wanted=$2 pattern=$3 said status
 	shift 3
@@ -59,7 +61,7 @@ refused() {
 	expect "$name is refused in one line" 1 "$(wc -l <<<"$said")"
 }
 tap_done() {
-	# The test's processes end here, so that their ends are checked, too.
+	# The test's donors end here, so that this test checks their ends, too.
 	! declare -F donors_end >/dev/null || donors_end
 	echo "1..$TAP_COUNT"
 	exit $TAP_FAILED
@@ -68,7 +70,7 @@ skip_all() {
 	echo "1..0 # SKIP $1"
 	exit 0
 }
-# Skips the test without the right to use userfaultfd for page faults of the kernel, which far memory needs.
+# Skips the test if this user may not handle page faults of the kernel by userfaultfd. Far memory needs this right.
 require_userfaultfd() {
 	[ "$(id -u)" = 0 ] || [ "$(cat /proc/sys/vm/unprivileged_userfaultfd 2>/dev/null)" = 1 ] || [ -w /dev/userfaultfd ] ||
 		skip_all "no right to use userfaultfd"

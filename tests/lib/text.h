@@ -14,7 +14,7 @@ static inline unsigned text_times(const char *text, const char *word)
 	return count;
 }
 
-/* Replaces the file by one with this text. Bails out if that fails. */
+/* Makes @text the contents of the file. Bails out on failure. */
 static inline void text_write(const char *path, const char *text)
 {
 	FILE *file = fopen(path, "we");

@@ -1,5 +1,5 @@
-/* wait: lets tests wait for conditions. Tests do not sleep for a fixed time instead, because on a busy machine it may
-   be too short. */
+/* wait: lets tests wait for conditions. Tests do not sleep for a fixed time instead, because such a time may be too
+   short on a busy machine. */
 #ifndef TESTS_LIB_WAIT_H
 #define TESTS_LIB_WAIT_H
 

@@ -3,9 +3,9 @@
 # random. A kill hits the worker, keeper and worker (then the device is adopted), a donor, or a donor and the worker. A
 # killed donor starts anew and empty, at once or after some seconds. Before each kill every slab has two replicas.
 #
-# The device has three parts. In the meantime fio writes and verifies one, and blocks reads, writes, discards and checks
-# another. The third part is written once and read at the end. No byte is wrong, no request fails.
-# ./dev bench soak disk kills two hundred times.
+# The device has three parts. Meanwhile fio writes and verifies one part, and the program `blocks` reads, writes,
+# discards and checks another part. The third part is written once, and read at the end. No byte is wrong, no request
+# fails. ./dev bench soak disk kills two hundred times.
 . tests/vm/guest.sh
 export FARPAGE_TEST_FRONTEND=ublk
 . tests/vm/swap.sh
@@ -16,7 +16,8 @@ said=/run/blocks
 declare -A counts=([worker]=0 [keeper]=0 [donor]=0 [both]=0)
 # The parts of the device, in MiB and in this order.
 BLOCKS=8 FIO=8 COLD=8
-# Other load uses the processors of this emulated machine, too. The device must not give up a donor for that.
+# Other programs also load the processors of this emulated machine. The device must not give up a donor because of this
+# load.
 PATIENCE_MS=100000
 GRACE=110
 
@@ -182,7 +183,7 @@ expect "each slab has two replicas again after each of $kills kills" "$kills" $d
 [ $done = "$kills" ] || note "$(tail -n 40 $log)"
 note "the load ends, at $SECONDS s"
 touch /run/enough
-echo >&9 # ends the step until; closing the pipe would not, because new donors hold it open, too
+echo >&9 # ends the step "until"; closing the pipe would not, because new donors hold the pipe open, too
 wait $fio
 ok $? "fio verifies all that it wrote" || note "$(cat /run/fio)"
 wait $blocks

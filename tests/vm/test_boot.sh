@@ -3,8 +3,8 @@
 # removes it at each shutdown. BUILD is the build folder.
 #
 # systemd is process 1 of a process namespace, with a mount namespace and a /run of its own. Its units are farpage's and
-# those that any boot needs. So the machine boots without what else is installed. /etc and the devices are the machine's,
-# and so is the swap space. The network is a unit that starts as late as NetworkManager's.
+# those that any boot needs. So no other installed unit starts. /etc, the devices and the swap space are the
+# machine's. The network is a unit that starts as late as NetworkManager's.
 . tests/vm/guest.sh
 . tests/vm/swap.sh
 build=$1
@@ -44,7 +44,7 @@ END
 	systemd-sysusers "$PWD/config/farpage.sysusers" "$PWD/config/farpage-memserver.sysusers"
 }
 
-# What an operator writes.
+# Writes the files that an operator writes.
 machine_configure() {
 	local name
 	"$FARPAGE" key /etc/farpage/key && chown farpage: /etc/farpage/key
@@ -90,7 +90,7 @@ inside() {
 	nsenter -t "$init" -m -p "$@"
 }
 
-# As systemctl poweroff does, which asks logind first.
+# Does the same as systemctl poweroff, but does not ask logind first.
 shutdown_begin() {
 	inside systemctl --no-block --job-mode=replace-irreversibly start poweroff.target
 }
@@ -193,7 +193,7 @@ check "nothing is swap space after the stop" swap_is_off
 job_end
 expect "the job ends with no page wrong" 0 $? || note "$(cat "$JOB_SAID")"
 
-# The other unit of devices, with the rights that it has.
+# The other unit that makes a device, with this unit's rights.
 inside systemctl start farpage-blockdev@disk
 ok $? "a unit makes a block device" || log_tell
 disk=$(find /dev -maxdepth 1 -name 'ublkb*')

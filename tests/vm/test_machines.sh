@@ -161,7 +161,8 @@ job_end() {
 	STATUS=$?
 }
 
-# job_did NAME LINE, job_told NAME PATTERN: succeed if the job has printed it to standard output or standard error.
+# job_did NAME LINE: succeeds if the job has printed the line to standard output. job_told NAME PATTERN: succeeds if a
+# line that the job has printed to standard error matches.
 job_did() {
 	grep -qxs -- "$2" "/run/$1.out"
 }

@@ -13,8 +13,8 @@ program_local() {
 	END
 }
 
-# Makes the inputs. For sort: lines of 16000 random characters. For sqlite3: rows that fill a page, which a smaller
-# table finds by their number.
+# Makes the inputs. For sort: lines of 16000 random characters. For sqlite3: rows that fill a page, and a smaller table
+# that has the numbers of these rows.
 programs_inputs() {
 	/usr/bin/python3 - <<-'END'
 		import base64, random

@@ -3,10 +3,11 @@
 
 AWAY='does not answer'
 # The longest stall that counts as half a second, from the order to stop the machine until it runs again. A host that
-# emulates may take longer. Such a stall is not the one that was asked for, so it is not checked.
+# emulates may take longer. The test does not check such a longer stall.
 SHORT_US=600000
 
-# stall SECONDS: stops the machine for at least SECONDS. It is stopped for at most STALLED microseconds.
+# stall SECONDS: stops the machine for at least SECONDS. Sets STALLED to the longest time, in microseconds, for which it
+# may have been stopped.
 stall() {
 	local begin stopped
 	order stop donor

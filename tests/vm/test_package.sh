@@ -90,7 +90,7 @@ expect "the upgraded donor ends with status 0" 0 $?
 rm -r /usr/local/bin/systemctl /run/systemd/system
 expect "an upgrade keeps what the operator has written" "donate = 7G" "$(grep '^donate' /etc/farpage/farpage-memserver.ini)"
 
-# Files, not folders: most of those are other packages', too.
+# Lists no folders, because other packages have most of these folders, too.
 dpkg --listfiles "${names[@]}" | while read -r file; do [ -d "$file" ] || echo "$file"; done >/run/files
 run_dpkg --remove "${names[@]}"
 ok $? "dpkg removes the packages" || note "$(tail -n 20 $out)"

@@ -23,7 +23,7 @@ rails_up
 [ "$fabric" = tcp ] || rails_rxe
 
 if [ "$VM_NAME" = donor ]; then
-	# The machines are emulated on processors with other load. A pause of a second, or of a minute, means nothing.
+	# The machines are emulated on processors with other load. So a pause of a second, or of a minute, is no fault.
 	"$FARPAGE_MEMSERVER" --listen "$fabric://10.77.0.1:$PORT" --donate $((SWAP_MIB + 64))M --slab 16M --insecure --heartbeat 2000 --grace 600 \
 		>/run/donor &
 	wait_for 60 grep -q listening /run/donor || guest_fail "no donor"

@@ -11,13 +11,15 @@ swap_modules ublk_drv
 sysctl -qw vm.page-cluster=0
 log=/run/device.log
 phases=0
-# Other load uses the processors of this emulated machine, too. The device must not give up a donor for that.
+# Other programs also load the processors of this emulated machine. The device must not give up a donor because of this
+# load.
 PATIENCE_MS=100000
 GRACE=110
 
 # --- Donors, numbers 1 to 4 -----------------------------------------------------------------------------------------
 
-# Donor 1 runs in a control group, and takes its limit for the memory of the machine. memory_needed takes memory there.
+# Donor 1 runs in a control group, and takes the group's limit for the memory of the machine. memory_needed uses memory
+# in this group.
 small_group=/sys/fs/cgroup/small
 small_mib=192
 
@@ -55,7 +57,7 @@ leased_bytes() {
 }
 
 # leased_kib NUMBER: prints how much the device leases from the donor, in KiB. If the daemon is busy for a second, as it is
-# when donors return, the list has the device without its donors. That is no 0, so the list is asked again.
+# when donors return, the list has the device without its donors. This does not mean 0, so the function asks again.
 leased_kib() {
 	local bytes end=$((SECONDS + 30))
 	until bytes=$(leased_bytes "$1") && [ -n "$bytes" ] || [ $SECONDS -ge $end ]; do
@@ -91,7 +93,7 @@ device_whole() {
 }
 
 # Succeeds if the log says that the dead donor was missed and that its pages were copied to other donors. The line about
-# the former comes after two seconds, so it may come later than the line about the latter.
+# the missed donor comes after two seconds, perhaps later than the line about the copies.
 device_rebuilt() {
 	log_since | awk -v uri="${DONOR_URIS[$dead]}" 'index($0, uri) { missed = 1 } / lack a replica / { done = 0 }
 		/rebuild: done/ { done = 1 } END { exit !(missed && done) }' && device_whole

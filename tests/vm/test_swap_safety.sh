@@ -28,7 +28,7 @@ thread_ids() {
 # After a second without an answer the main thread also calls pread64, to see if memory is short (relief.h).
 allowed=(0 1 7 16 17 24 44 45 46 47 228 232 271 281 286 426)
 
-# Enabling an event rewrites code of the running kernel. Emulated processors fail at that while they are busy. So the
+# Enabling an event rewrites code of the running kernel. Emulated processors fail at this while they are busy. So the
 # events are enabled first. Later only filters change.
 events=(raw_syscalls/sys_enter syscalls/sys_enter_write exceptions/page_fault_user)
 echo 0 >$tracing/tracing_on

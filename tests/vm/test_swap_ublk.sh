@@ -24,7 +24,8 @@ restart_ms() {
 		awk '/killed/ { killed = $1 } /served/ && killed { print $1 - killed; exit }'
 }
 
-# The test fills this machine's memory later. The donors are on the same machine, and must not take theirs back then.
+# The test fills this machine's memory later. The donors are on the same machine, and must not take their memory back
+# then.
 donors_start 2 160M --slab 16M --reserve 1M
 check "swap on makes swap space of ublk over rdma://" swap_on swap 192M || note "$(cat "$OUTPUT")"
 expect "the swap space is in use" 1 "$(grep -c "^$DEVICE " /proc/swaps)"

@@ -16,8 +16,8 @@ server() {
 	number=${device#/dev/ublkb}
 }
 
-# fio_start DEVICE [IODEPTH [OPTION...]]: starts verified writes in the background. A server that is killed has some of
-# these under way, and they must not be lost.
+# fio_start DEVICE [IODEPTH [OPTION...]]: starts verified writes in the background. When a server is killed, some of
+# these writes are in flight, and they must not be lost.
 fio_start() {
 	fio --output=/run/fio --name=job --filename="$1" --direct=1 --ioengine=io_uring --verify=crc32c --verify_fatal=1 \
 		--rw=randwrite --bsrange=4k-64k --size=32M --iodepth="${2:-128}" "${@:3}" &
@@ -138,7 +138,7 @@ wait $pid 2>/dev/null
 check "ublk_disk clear removes a device without a server" "$ublk" clear "$number"
 check "no device file is left of a cleared device" no_devices || note "$(cat /run/left)"
 
-# The server dies at several moments of adopting. One queue, because with more of them kernels before 6.16 have a moment
+# The server dies at several moments of adopting. Uses one queue. With more queues, kernels before 6.16 have a moment
 # after which no server can adopt the device.
 UBLK_QUEUES=1 server fresh start 64M /dev/shm/pages 300
 fio_start "$device" 32

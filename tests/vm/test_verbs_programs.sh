@@ -1,6 +1,6 @@
 #!/bin/bash
 # test_verbs_programs.sh FARPAGE MEMSERVER PAGES PRELOAD: in one machine, runs the programs without RDMA, without rights
-# to RDMA, and while the RDMA device is removed. Checks that no RDMA resources are left of them.
+# to RDMA, and while the RDMA device is removed. Checks that the programs leave no RDMA resources.
 . tests/vm/guest.sh
 . tests/lib/tap.sh
 farpage=$1 memserver=$2 pages=$3 preload=$4
