@@ -8,6 +8,7 @@
  *
  * Threads: one.
  */
+#include "client/donor/about.h"
 #include "common/clock.h"
 #include "common/machine.h"
 #include "tests/sim/descriptors.h"
@@ -41,6 +42,13 @@ int machine_memory_read(struct machine_memory *ret_memory)
 	*ret_memory = (struct machine_memory){.total = UINT64_MAX / 4};
 	ret_memory->available = machine_is_short(task_process()->host) ? 0 : UINT64_MAX / 4;
 	return 0;
+}
+
+/* The simulator's own process would be another one in each run. */
+void about_find(const char *user, const char *command, struct wire_about *ret_about)
+{
+	(void)user, (void)command;
+	*ret_about = (struct wire_about){.host = "simulated", .user = "nobody", .command = "client", .pid = 1};
 }
 
 /* --- Threads -------------------------------------------------------------------------------------------------- */
