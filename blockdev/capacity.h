@@ -1,7 +1,7 @@
 /*
  * capacity: checks whether the donors have room for a device.
  *
- * Threads. Any thread may call it.
+ * Threads. Any thread may call capacity_check().
  */
 #ifndef BLOCKDEV_CAPACITY_H
 #define BLOCKDEV_CAPACITY_H

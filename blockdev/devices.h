@@ -1,14 +1,14 @@
 /*
- * devices: functions for tools, about farpage's block devices on this machine. This is the only header of blockdev/
- * that other folders may include.
+ * devices: functions by which tools handle farpage's block devices on this machine. This is the only header of
+ * blockdev/ that other folders may include.
  *
  * Theory of operation. Each device has a daemon, farpage-blockdev, and a folder, /run/farpage/NAME
  * (daemon/runtime.h). The device's options and path are in the folder, so they can be read without the daemon. A
  * request to the daemon is one message to a socket in the folder, and one message back. To start a daemon, a tool
  * passes the options as arguments.
  *
- * A function's prefix is the name of its file: host/use.c has use_find(). Those files have headers of their own,
- * with the functions for the daemon itself.
+ * A function's prefix is the name of its file: host/use.c has use_find(). The functions for the daemon itself are in
+ * those files' own headers.
  *
  * Threads. The main thread calls these functions. control_ask() and use_find() may be called by any thread.
  */
@@ -44,7 +44,7 @@ struct settings {
 	bool memory, overcommit, verbose, encrypt;
 	/* The device will be swap space, so the daemon runs in real time and raises the kernel's reserves. */
 	bool swap;
-	bool keep_vm;       /* does not change the kernel's reserves or the control group */
+	bool keep_vm;       /* the daemon does not change the kernel's reserves or its control group */
 	bool adopt, remove; /* if both are false, a new device is attached */
 	bool version;
 	uint8_t key[AUTH_KEY_SIZE];
@@ -89,8 +89,8 @@ int runtime_list(char ret_names[][RUNTIME_NAME_MAX + 1], unsigned max);
 int runtime_path(const char *name, const char *file, char ret_path[RUNTIME_PATH_MAX + 16]);
 /* Reads a file as a string. Returns its length, or -errno (-ENOENT, -E2BIG, ...). */
 ssize_t runtime_read(const char *name, const char *file, char *ret_text, size_t size);
-/* Both are for all users. runtime_read_status() reads the status that the daemon has last written, as JSON
-   (daemon/status.h). Returns its length, or -errno: -ESTALE if the daemon has written none for some seconds. */
+/* Any user may call these two functions. runtime_read_status() reads the status that the daemon has last written, as
+   JSON (daemon/status.h). Returns its length, or -errno: -ESTALE if the daemon has written none for some seconds. */
 ssize_t runtime_read_status(const char *name, char *ret_text, size_t size);
 int runtime_read_device(const char *name, struct runtime_device *ret_device);
 /* Returns true if a process of the device's daemon lives. */
@@ -104,7 +104,7 @@ bool runtime_is_served(const char *name);
 enum control_verb {
 	CONTROL_STATUS,
 	CONTROL_DETACH, /* remove the device and end the daemon; refused while the device is in use */
-	CONTROL_LEAVE,  /* end the daemon and leave the device for the next one */
+	CONTROL_LEAVE,  /* end the daemon and leave the device for the next daemon */
 	CONTROL_VERBS
 };
 
@@ -116,8 +116,8 @@ enum control_verb {
  *   -ETIMEDOUT               no answer in time; the daemon notices that the caller has timed out
  */
 int control_ask(const char *name, enum control_verb verb, unsigned timeout_ms, char ret_reply[CONTROL_REPLY_MAX]);
-/* Writes the first use of the device that it finds: "swap space", "mounted on /mnt", "used by dm-0", "open in
-   process 7". The file @path, such as "/dev/ublkb0", may be missing. Returns false if it finds no use. */
+/* Writes the first use of the device that this function finds: "swap space", "mounted on /mnt", "used by dm-0", "open
+   in process 7". The file @path, such as "/dev/ublkb0", may be missing. Returns false if there is no use. */
 bool use_find(const char *path, char ret_text[USE_TEXT_MAX]);
 
 /* --- Kinds of devices on this machine: frontends.c, ublk/ublk_control.c, host/group.c --------------------- */
@@ -127,10 +127,10 @@ bool use_find(const char *path, char ret_text[USE_TEXT_MAX]);
 struct frontend_ops; /* see frontend.h */
 extern const struct frontend_ops frontend_ublk, frontend_fuse;
 
-/* Returns the first front end that works on this machine, or NULL. Writes the reasons why the front ends before it
-   do not work, or "". Logs nothing. */
+/* Returns the first front end that works on this machine, or NULL. Writes why the front ends before that do not work,
+   or "". Logs nothing. */
 const struct frontend_ops *frontends_any(char ret_why[FRONTENDS_NOTE_MAX]);
-/* Returns true if devices of the front end of this name outlive their daemon. */
+/* Returns true if devices of the front end @name outlive their daemon. */
 bool frontends_adopts(const char *name);
 /* Returns the most data that a device can have in progress, in KiB. @queues and @depth may be 0 for the default. */
 uint64_t frontends_flight_kib(const struct frontend_ops *ops, unsigned queues, unsigned depth);
@@ -155,7 +155,7 @@ struct watermarks {
 
 /* The record of one device. */
 struct watermarks_record {
-	struct watermarks found, set; /* found: values before the first device; set: values for this device */
+	struct watermarks found, set; /* found: values before the first device existed; set: values for this device */
 };
 
 #define WATERMARKS_TEXT_MAX 192 /* size of a record's text, and of a line about a record */
@@ -165,7 +165,7 @@ struct watermarks_record {
 struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib);
 /* Reads the kernel's values. Returns 0 or -errno. */
 int watermarks_read(struct watermarks *ret_now);
-/* Reads the record of a device. Returns 0, -ENOENT if it has none, or another -errno. */
+/* Reads the record of a device. Returns 0, -ENOENT if the device has no record, or another -errno. */
 int watermarks_record_read(const char *name, struct watermarks_record *ret_record);
 /* Writes the changes, such as "vm.min_free_kbytes 2727 -> 35519, ...". Returns false and writes "" if there are
    none. */

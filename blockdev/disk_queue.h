@@ -2,8 +2,8 @@
  * disk_queue: the structures of a disk and its queues. disk.c opens and closes them; disk_requests.c performs
  * requests.
  *
- * Threads. A queue belongs to its thread, but any thread may read its counters. The disk's lock guards what changes
- * when queues are opened and closed.
+ * Threads. A queue belongs to its thread, but any thread may read its counters. The disk's lock guards the fields that
+ * change when queues are opened and closed.
  */
 #ifndef BLOCKDEV_DISK_QUEUE_H
 #define BLOCKDEV_DISK_QUEUE_H

@@ -5,11 +5,12 @@
  * the list and starts as many runs of each request as it can. A request stops at a locked page, when no free run or
  * edge buffer is left, or when this poll has discarded enough pages.
  *
- * A run is one request to the store at a time; its cookie is the run's index. A run has one of these steps:
+ * A run has one request to the store at a time. The request's cookie is the run's index. A run is at one of these
+ * steps:
  *
  *   RUN_WHOLE    whole pages, from or to the front end's memory
- *   EDGE_READ    a page that is read in part: the part is copied from the store's answer
- *   EDGE_FETCH   a page that is written in part: the answer is changed, and the step becomes EDGE_STORE
+ *   EDGE_READ    the request reads a part of the page: the part is copied from the store's answer
+ *   EDGE_FETCH   the request writes a part of the page: the page is read and changed, and EDGE_STORE follows
  *   EDGE_STORE   the changed page is written
  *
  * Requests that the store does not accept at once stay in `ios` and are submitted again.
@@ -28,7 +29,7 @@
 /* The outcome of an attempt to continue a request. */
 enum progress { PROGRESS_MADE, PROGRESS_LOCKED, PROGRESS_NO_ROOM, PROGRESS_ENOUGH };
 
-/* Needs no atomic addition, because a counter has one writer. */
+/* Needs no atomic addition, because each counter has only one writer. */
 static void count_up(_Atomic uint64_t *counter, uint64_t by)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
@@ -138,7 +139,7 @@ static void answers_take(struct disk_queue *queue)
 	struct store_done dones[DISK_DONES];
 	int count;
 
-	/* Terminates, because nothing is submitted here. */
+	/* This loop ends, because it submits nothing. */
 	do {
 		count = store_poll(queue->inner, dones, DISK_DONES);
 		for (int i = 0; i < count; i++)
@@ -148,7 +149,7 @@ static void answers_take(struct disk_queue *queue)
 
 /* --- Cutting requests ------------------------------------------------------------------------------------ */
 
-/* Returns the Bloom filter's bits for a run: one for each 1 MiB that it touches. */
+/* Returns the Bloom filter's bits for a run: one bit for each MiB of the disk that the run touches. */
 static uint64_t shade_of(uint64_t page, uint32_t count)
 {
 	uint64_t first = page / STORE_RUN_MAX, last = (page + count - 1) / STORE_RUN_MAX;
@@ -157,8 +158,8 @@ static uint64_t shade_of(uint64_t page, uint32_t count)
 	return UINT64_C(1) << (first * golden >> 58) | UINT64_C(1) << (last * golden >> 58);
 }
 
-/* Locks pages. If they are locked already, adds them to `shade`, so that later requests for them do not overtake
-   this one. */
+/* Locks pages. If they are already locked, adds them to `shade`, so that no later request for them overtakes this
+   request. */
 static bool pages_lock(struct disk_queue *queue, uint64_t page, uint32_t count, bool exclusive)
 {
 	uint64_t shade = shade_of(page, count);
@@ -174,7 +175,7 @@ static uint8_t *request_data(const struct disk_request *request)
 	return request->data ? (uint8_t *)request->data + (request->own.next - request->offset) : NULL;
 }
 
-/* Makes a run that begins at own.next. The pages are locked, and the caller starts the run. */
+/* Makes a run that begins at own.next. The caller has locked the pages, and then starts the run. */
 static struct disk_run *run_begin(struct disk_queue *queue, struct disk_request *request, uint32_t count)
 {
 	struct disk_run *run = &queue->runs[queue->idle_runs[--queue->idle_run_count]];

@@ -16,7 +16,7 @@
 struct frontend_config {
 	const char *name;       /* the device's name, for threads and the FUSE file */
 	const char *folder;     /* an empty folder in memory, for this device */
-	unsigned queues, depth; /* depth: requests per queue; both 0 for the default */
+	unsigned queues, depth; /* depth: requests per queue; 0 for the defaults */
 	uint32_t request_bytes; /* longest request, or 0 for the default */
 	unsigned spin_us;       /* how long a queue polls before it sleeps, or 0 */
 	int32_t number;         /* for adopt(): number of the device */
@@ -37,7 +37,7 @@ struct frontend_ops {
 	/* Creates the device. Returns 0 when it is ready, or -errno after one logged line; then there is no
 	   device. */
 	int (*start)(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend);
-	/* Does the same with an existing device, config->number, whose daemon has ended. Only if `adopts` is
+	/* Does the same as start() with an existing device, config->number, whose daemon has ended. Only if `adopts` is
 	   true. */
 	int (*adopt)(const struct frontend_config *config, struct disk *disk, struct frontend **ret_frontend);
 	void (*device)(const struct frontend *frontend, struct frontend_device *ret_device);
@@ -46,8 +46,8 @@ struct frontend_ops {
 	int (*remove)(struct frontend *frontend);
 	/* Ends the threads and frees @frontend. The device waits for the next daemon. Only if `adopts` is true. */
 	void (*leave)(struct frontend *frontend);
-	/* Removes a device whose daemon has ended. Returns 0, -EBUSY, -ENOENT if there is none, or another
-	   -errno. */
+	/* Removes a device whose daemon has ended. Returns 0, -EBUSY if the device is in use, -ENOENT if there is no
+	   such device, or another -errno. */
 	int (*clear)(int32_t number);
 };
 

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The exit status for settings that are wrong. The units do not restart a daemon that ended with it. */
+/* The exit status for settings that are wrong. The systemd units do not restart a daemon that ended with this
+   status. */
 #define USAGE 2
 
 int main(int argc, char **argv)
@@ -25,13 +26,13 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	if (status < 0)
 		return USAGE;
-	/* The process that waits for this one needs only errors and warnings. */
+	/* The process that started this daemon and waits for it needs only errors and warnings. */
 	if (settings.verbose)
 		level = LOG_LEVEL_DEBUG;
 	else if (settings.ready_fd || settings.remove)
 		level = LOG_LEVEL_WARNING;
 	log_setup("farpage-blockdev", level);
-	/* Found out now, because a worker that serves swap must not call a directory service. */
+	/* Looks up the user's name now, because a worker that serves swap must not call a directory service. */
 	settings.user = user_name();
 	umask(077);
 	descriptors_raise();

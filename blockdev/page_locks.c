@@ -98,7 +98,7 @@ uint32_t page_locks_span(struct page_locks *locks, unsigned slot, uint64_t page,
 	uint64_t none = 0;
 	uint32_t unlocked = 0;
 
-	/* Looks before it announces the group. Otherwise two queues could wake each other for ever
+	/* Checks the first page before it announces the group. Otherwise two queues could wake each other for ever
 	   (page_locks.h). */
 	if (!word_is_free(locks, page, true))
 		return 0;
@@ -126,7 +126,7 @@ void page_locks_wake(struct page_locks *locks, unsigned slot)
 
 	if (!others)
 		return;
-	/* Several threads may find the same bit. The one that clears it wakes the queue. */
+	/* Several threads may find the same bit set. The thread that clears the bit wakes the queue. */
 	others &= atomic_fetch_and(&locks->waiting, ~others);
 	for (; others; others &= others - 1)
 		eventfd_write(locks->slots[__builtin_ctzll(others)].fd, 1);
@@ -151,8 +151,8 @@ void page_locks_disarm(struct page_locks *locks, unsigned slot)
 
 	if (!locks->slots[slot].armed)
 		return;
-	/* If another thread has cleared the bit, it writes the eventfd. If the eventfd is not written yet, the
-	   queue stays armed, and the next call reads it. */
+	/* If another thread has cleared the bit, that thread writes the eventfd. If it has not written yet, the queue
+	   stays armed, and the next call reads the eventfd. */
 	if (atomic_fetch_and(&locks->waiting, ~slot_bit(slot)) & slot_bit(slot) ||
 	    eventfd_read(locks->slots[slot].fd, &value) == 0)
 		locks->slots[slot].armed = false;

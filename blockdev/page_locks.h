@@ -3,31 +3,30 @@
  * table.
  *
  * Theory of operation. The table has PAGE_LOCKS words. Each page belongs to one word, so several pages share a word
- * and are locked together. The pages of one run never share a word. Pages at the same place of different 256 MiB
- * parts of the disk do not share a word either, because programs often use such pages at the same time. A word is
- * 0, a number of readers, or PAGE_LOCKED.
+ * and are locked together. The pages of one run never share a word. Nor do pages at the same offset in different parts
+ * of 256 MiB, because programs often use such pages at the same time. A word is 0, a number of readers, or PAGE_LOCKED.
  *
- * page_locks_try() locks all pages of a run, or none. It does not wait. A page is locked only while the store works
- * on it, and no thread waits for a lock while it has one. So there is no deadlock.
+ * page_locks_try() locks all pages of a run, or no page, and does not wait. A page is locked only while the store works
+ * on it, and no thread waits for a lock while it holds another lock. So there is no deadlock.
  *
- * A discard may concern a whole disk, so it does not lock pages one by one. page_locks_span() first announces a
- * group of PAGE_LOCKS_SPAN pages in `span`, which all queues share. Then it looks for locked pages in the group.
- * page_locks_try() first locks its pages, then looks at `span`. So if both functions want the same page, at least
- * one sees the other's mark and backs off.
+ * A discard may concern a whole disk. So the queue does not lock the pages one by one. page_locks_span() first
+ * announces a group of PAGE_LOCKS_SPAN pages in `span`, which all queues share. Then it looks for locked pages in the
+ * group. page_locks_try() works in the other order: it locks its pages, then looks at `span`. So if both functions want
+ * the same page, at least one of them sees the mark of the other and gives up.
  *
- * Waking. A queue that found a page locked can try again at any time. Before it sleeps, it sets its bit in
+ * Waking. A queue that found a page locked can try again at any time. Before the queue sleeps, it sets its bit in
  * `waiting` (page_locks_arm()) and tries once more. A queue that unlocks pages first unlocks them, and then calls
- * page_locks_wake(). This function clears the bits it finds in `waiting`, and writes the eventfds of their queues.
- * If no bit is set, it makes no system call.
+ * page_locks_wake(). This function clears the bits in `waiting`, and writes the eventfds of the queues whose bits were
+ * set. If no bit is set, page_locks_wake() makes no system call.
  *
- * No wake-up is lost, because all these steps are sequentially consistent: if the last try was before the unlock,
- * the bit was set before page_locks_wake() reads it. A bit is cleared either by its own queue (page_locks_disarm()),
+ * No wake-up is lost, because all these steps are sequentially consistent: if a queue's last try came before the
+ * unlock, page_locks_wake() finds the queue's bit set. A bit is cleared either by its own queue (page_locks_disarm()),
  * or by a thread that then writes the eventfd once.
  *
  * If page_locks_try() locks some pages of a run and must unlock them again, it wakes waiting queues, too. Two queues
- * could wake each other in this way for ever. So page_locks_try() first checks whether the whole run looks free.
+ * could thus wake each other for ever. To prevent that, page_locks_try() first checks whether the whole run looks free.
  *
- * There is no order between queues. If other queues lock a page again and again, a queue may wait for it without
+ * There is no order between queues. If other queues lock a page again and again, a queue may wait for the page without
  * limit.
  *
  * Threads. Any thread may call page_locks_try(), _unlock(), _span(), _span_end(), _wake() and _join(). The other
@@ -77,8 +76,8 @@ bool page_locks_try(struct page_locks *locks, unsigned slot, uint64_t page, uint
 void page_locks_unlock(struct page_locks *locks, uint64_t page, uint32_t count, bool exclusive);
 
 /* Reserves pages for a discard. The @count pages from @page on must be in one group. Returns how many of them can be
-   discarded now, possibly 0. If it is not 0, nobody can lock these pages until page_locks_span_end(). The caller
-   must call that soon, and then page_locks_wake(). */
+   discarded now, possibly 0. If the result is not 0, nobody can lock these pages until page_locks_span_end(). The
+   caller must soon call page_locks_span_end(), and then page_locks_wake(). */
 uint32_t page_locks_span(struct page_locks *locks, unsigned slot, uint64_t page, uint32_t count);
 void page_locks_span_end(struct page_locks *locks);
 
@@ -89,8 +88,8 @@ void page_locks_wake(struct page_locks *locks, unsigned slot);
 int page_locks_fd(const struct page_locks *locks, unsigned slot);
 /* Announces that the queue is about to sleep. The caller then tries once more. */
 void page_locks_arm(struct page_locks *locks, unsigned slot);
-/* Undoes page_locks_arm(). Then the descriptor is not readable, unless another thread is just about to write it. In
-   that case the next call of this function resets it. */
+/* Undoes page_locks_arm(), so that the descriptor is not readable. If another thread is just about to write the
+   descriptor, only the next call of this function resets it. */
 void page_locks_disarm(struct page_locks *locks, unsigned slot);
 
 /* For tests: returns true if no page is locked. */

@@ -1,12 +1,12 @@
 /*
- * anomaly: handles pages that are not where their state says.
+ * anomaly: handles pages that are not where their state (pages.h) says.
  *
- * Absent although resident. Something dropped the page without farpage's knowledge: the program made the madvise(2)
- * system call itself, or farpage has a bug. The page reads as zeroes, as it would without farpage, and the program
- * continues. `dropped_pages` counts such pages. The first one is logged, and then each time the count has doubled.
+ * A page is absent although its state is "resident". The program made the madvise(2) system call itself, or farpage has
+ * a bug. The page reads as zeroes, as it would without farpage, and the program continues. `dropped_pages` counts such
+ * pages. farpage logs the first such page, and logs again each time the count has doubled.
  *
- * Present although its contents are elsewhere. One of the two copies is wrong, and farpage cannot know which. The
- * process is stopped before it reads the page.
+ * A page is present although its state says that its contents are elsewhere. One of the two copies is wrong, and
+ * farpage cannot know which. So farpage kills the process before the process reads the page.
  *
  * Threads: the handler and the evictor.
  */

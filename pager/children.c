@@ -62,7 +62,7 @@ void children_close(struct children *children)
 	children->core = NULL;
 }
 
-/* Takes the child's snapshot. core->evict_lock is held, so no page is PAGE_EVICTING. */
+/* Takes the child's snapshot. The caller holds core->evict_lock, so no page is PAGE_EVICTING. */
 static void take_snapshot(struct children *children, struct child *child)
 {
 	struct pages *pages = &children->core->pages;
@@ -101,8 +101,8 @@ bool children_announce(struct children *children, int socket)
 {
 	if (!children->core->uffd.sees_forks)
 		return false;
-	/* The previous child's descriptor must be sent first. If that child's fork has failed, nobody sends it, so
-	   the wait is limited. */
+	/* The handler must first send the previous child's descriptor. If that child's fork has failed, the handler
+	   never sends one, so this wait is limited. */
 	for (unsigned tries = 0; atomic_load(&children->announced) >= 0 && tries < ANNOUNCE_TRIES; tries++)
 		usleep(ANNOUNCE_US);
 	int old = atomic_exchange(&children->announced, socket);
@@ -111,8 +111,9 @@ bool children_announce(struct children *children, int socket)
 	return true;
 }
 
-/* Sends @uffd to the announced child of the program. The child keeps it open, so that its far pages do not turn into
-   zeroes when this process ends. If @uffd is -1, tells the child to end, because it cannot have far memory. */
+/* Sends @uffd to the announced child of the program. The child keeps @uffd open, so that the child's far pages do not
+   turn into zeroes when this process ends. If @uffd is -1, tells the child to end, because the child cannot have far
+   memory. */
 static void send_uffd(struct children *children, int uffd)
 {
 	int socket = atomic_exchange(&children->announced, -1);
@@ -146,8 +147,8 @@ static struct child *free_entry(struct children *children)
 
 static bool reap(struct children *children, int except);
 
-/* Poisons the pages that are far for the new child, whose descriptor is @uffd. If the child forks meanwhile,
-   poisoning fails with EAGAIN. The fork's event is then read, and the same pages are poisoned in the new child's
+/* Poisons the pages that are far for the new child, whose descriptor is @uffd. If the new child forks meanwhile,
+   poisoning fails with EAGAIN. This function then reads the fork's event, and poisons the same pages in the new child's
    own child. */
 static void poison_far(struct children *children, const struct child *parent, int uffd)
 {
@@ -173,10 +174,11 @@ static void count_stopped(struct core *core)
 
 /*
  * Refuses a child that gets no entry. If its descriptor stayed open, the child would wait forever in its first far
- * fault. If the descriptor were closed, far pages would read as zeroes. So the far pages are poisoned first.
+ * fault. If this function only closed the descriptor, far pages would read as zeroes. So it first poisons the far
+ * pages.
  *
- * If the kernel has no UFFDIO_POISON, the program's own child is told to end by its socket. A child's child has no
- * socket, so it waits forever. @error is -errno, or 0 if there are too many children.
+ * Without UFFDIO_POISON, this function tells a child of the program to end, through the child's socket. A child's child
+ * has no socket, so it waits forever. @error is -errno, or 0 if there are too many children.
  */
 static void refuse(struct children *children, const struct child *parent, int uffd, int error)
 {
@@ -242,9 +244,9 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 	return result == -EAGAIN ? result : 0;
 }
 
-/* Places @page in @child. The lock is held. Uses the caller's claim for one page if *@room is true, else makes one.
-   On return, *@room is true if the claim was not used. Returns 0, -EAGAIN, -ENOMEM, or -ENOSPC if the child has
-   used its share. */
+/* Places @page in @child. The caller holds the lock. If *@room is true, the caller has claimed memory for one page;
+   otherwise this function claims it. On return, *@room is true if the claim was not used. Returns 0, -EAGAIN, -ENOMEM,
+   or -ENOSPC if the child has used its share. */
 static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool *room)
 {
 	struct core *core = children->core;
@@ -268,7 +270,7 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
 {
 	bool room = false;
 	pthread_mutex_lock(&children->lock);
-	/* If the evictor has handed over the page since the read, the child already has it. */
+	/* If the evictor has handed over the page since the read, the child already has the page. */
 	int result = data && !bit_of(child, page) ? 0 : give(children, child, page, data ? data : zeroes, &room);
 	pthread_mutex_unlock(&children->lock);
 	if (room)
@@ -320,8 +322,8 @@ bool children_hand_over(struct children *children, uint64_t page, const void *da
 {
 	bool room = true; /* the claim of the parent's page, which is being evicted */
 	unsigned before;
-	/* If a child forks meanwhile, its own child may get an entry that the loop has already passed. So the loop
-	   is repeated. */
+	/* If a child forks meanwhile, the new child may get an entry that hand_over() has already passed. So
+	   hand_over() is called again. */
 	do {
 		before = added(children);
 		hand_over(children, page, data, &room);
@@ -345,8 +347,8 @@ static void sweep(struct children *children)
 	}
 }
 
-/* Removes children that have ended, except the one whose descriptor is @except. The lock is held. Returns true if
-   any was removed. */
+/* Removes children that have ended, except the child whose descriptor is @except. The caller holds the lock. Returns
+   true if this function removed any child. */
 static bool reap(struct children *children, int except)
 {
 	bool any = false;
@@ -354,8 +356,8 @@ static bool reap(struct children *children, int except)
 		struct child *child = &children->entries[i];
 		if (child->uffd < 0 || child->uffd == except)
 			continue;
-		/* Only probes whether the child lives. Ending a page's protection does no harm, and fails with
-		   ESRCH if the child has ended. */
+		/* This call only probes whether the child lives. Ending a page's protection does no harm, and fails
+		   with ESRCH if the child has ended. */
 		struct uffd probe = {.fd = child->uffd};
 		if (uffd_protect(&probe, children->core->window->base, STORE_PAGE, false) != -ESRCH)
 			continue;

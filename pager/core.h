@@ -2,14 +2,14 @@
  * core: the state that the handler and the evictor of one pager share.
  *
  * The budget is counted in pages. `limit` is the number of pages that the program may have in local memory.
- * `resident` counts the pages that the program has there, pages handed to forked children, and pages that are
- * claimed but not present yet.
+ * `resident` counts the program's pages in local memory, pages handed to forked children, and pages that are claimed
+ * but not present yet.
  *
  * The handler calls core_claim() before it places a page. A claim never raises `resident` above `limit`. If fewer
  * than `low` pages are then free, core_claim() wakes the evictor. The evictor evicts pages until `high` pages are
- * free. It calls core_release() only when the kernel has freed their memory. A parked fault may wait for free
- * memory or for a page. A thread that frees memory or finishes its work on a page calls core_settled(), which wakes
- * the handler.
+ * free. It calls core_release() only after the kernel has freed the memory of the evicted pages. The handler parks a
+ * fault that must wait for free memory or for another thread's work on the page. A thread that frees memory or finishes
+ * such work calls core_settled(), so that the handler retries the parked faults.
  */
 #ifndef PAGER_CORE_H
 #define PAGER_CORE_H

@@ -9,7 +9,7 @@
 
 #define PORTION 512u /* most pages that are PAGE_DISCARDING at once */
 
-/* Waits until no other thread works on @page, then moves it to PAGE_DISCARDING. Leaves an untouched page alone.
+/* Waits until no other thread works on @page, then moves the page to PAGE_DISCARDING. Leaves an untouched page alone.
    Returns the state before. */
 static enum page_state hold(struct core *core, uint64_t page)
 {
@@ -23,8 +23,8 @@ static enum page_state hold(struct core *core, uint64_t page)
 		case PAGE_BUFFERED:
 		case PAGE_FAR:
 		case PAGE_LOST:
-			/* Moves only if the word is unchanged: since the load, the page may have left and returned,
-			   so that a write of it is in flight. */
+			/* Moves the page only if its word is unchanged. Since the load, the page may have left and
+			   returned, with a write still in flight. */
 			if ((word & PAGE_WRITING) || !pages_move_from(&core->pages, page, word, PAGE_DISCARDING, 0))
 				break;
 			if (state == PAGE_FAR)
@@ -55,8 +55,8 @@ static void hold_portion(struct core *core, uint64_t page, unsigned count, struc
 	}
 }
 
-/* Discards the donors' contents of the held pages. Skips pages whose contents a forked child may still read, and
-   then returns true; children.c discards these contents after the last child. */
+/* Discards the donors' contents of the held pages, except contents that a forked child may still read. Returns true if
+   it skipped any. children.c discards the skipped contents when the last child has ended. */
 static bool forget_far(struct core *core, uint64_t page, const struct held *held)
 {
 	bool any_kept = false;
@@ -76,8 +76,8 @@ static bool forget_far(struct core *core, uint64_t page, const struct held *held
 	return any_kept;
 }
 
-/* Discards contents that forget_far() has skipped, if the last child has ended meanwhile. children.c skipped them
-   then, because the pages were PAGE_DISCARDING. */
+/* If the last child has ended meanwhile, discards the contents that forget_far() has skipped. children.c has skipped
+   them, too, because their pages were PAGE_DISCARDING. */
 static void forget_swept(struct core *core, uint64_t page, unsigned count)
 {
 	for (uint64_t end = page + count; page < end; page++) {
@@ -94,7 +94,7 @@ static void discard_portion(struct core *core, uint64_t page, unsigned count)
 {
 	struct held held;
 	hold_portion(core, page, count, &held);
-	/* Untouched pages are dropped, too, because some may be present: other memory is mapped over them, or they
+	/* Drops untouched pages, too. Some may be present, because other memory is mapped over them, or because they
 	   were filled ahead. */
 	madvise(core_address(core, page), (size_t)count * STORE_PAGE, MADV_DONTNEED);
 	if (!held.any)
@@ -112,8 +112,8 @@ static void discard_portion(struct core *core, uint64_t page, unsigned count)
 	core_settled(core);
 }
 
-/* Waits while the handler takes snapshots. A forked child needs the pages that were far at the fork, so they must
-   not be discarded before its snapshot has them. */
+/* Waits while the handler takes snapshots. A forked child needs the pages that were far at the fork. So nobody may
+   discard these pages before the child's snapshot has them. */
 static void await_forks(const struct core *core)
 {
 	uint64_t looks = atomic_load(&core->looks);

@@ -1,7 +1,7 @@
 /*
- * entry: brackets for farpage's code in a thread of the program. Between entry_begin() and entry_end() the thread
- * cannot be cancelled, even with PTHREAD_CANCEL_ASYNCHRONOUS. Otherwise a cancelled thread could leave a lock held
- * or a page in an in-between state for ever. If the code in between succeeded, errno is as before. Neither function
+ * entry: protects farpage's code that runs in a thread of the program. Between entry_begin() and entry_end() the thread
+ * cannot be cancelled, even with PTHREAD_CANCEL_ASYNCHRONOUS. Otherwise a cancelled thread could leave a lock held or a
+ * page in an in-between state for ever. If the code in between succeeded, entry_end() restores errno. Neither function
  * makes a system call.
  */
 #ifndef PAGER_ENTRY_H
@@ -21,7 +21,7 @@ static inline struct entry entry_begin(void)
 	return entry;
 }
 
-/* Returns @result. Restores errno if @result is 0, and otherwise leaves the error there. */
+/* Returns @result. If @result is 0, restores errno; otherwise keeps the error in errno. */
 static inline int entry_end(struct entry entry, int result)
 {
 	int error = result ? errno : entry.error;

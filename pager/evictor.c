@@ -21,7 +21,7 @@
 #define RETRY_NS 50000000ull /* pause before a failed write is repeated */
 #define ACCOUNT_BATCHES 16u  /* batches between two account() calls */
 #define FULL_MS 5000u        /* how long writes to full donors are repeated */
-#define LATE_NS 500000000ull /* most time that counts between two failures because donors are full */
+#define LATE_NS 500000000ull /* if donors are full: the most time that counts between two failures */
 #define ACCOUNT_SLACK                                                                                                  \
 	65536u /* most growth of tables between two account() calls, in bytes: 14 per evicted page (30 if sealed) */
 
@@ -45,8 +45,8 @@ static uint64_t patience_ns(const struct evictor *evictor, int status)
 	return ms * 1000000ull;
 }
 
-/* Adds the time since the last failure, and returns for how long writes have failed. Full donors answer at once, so
-   a long time between two of their refusals means that this thread had no processor. It then counts as LATE_NS. */
+/* Adds the time since the last failure, and returns for how long writes have failed. Full donors answer at once. So a
+   long time between two refusals means that this thread had no processor, and counts as LATE_NS. */
 static uint64_t count_failing(struct evictor *evictor, int status, uint64_t now)
 {
 	uint64_t passed = evictor->failed_at ? now - evictor->failed_at : 0;
@@ -76,8 +76,8 @@ static void sleep_on_queue(struct evictor *evictor, int timeout_ms)
 static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t count);
 static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t count);
 
-/* Returns true if the failed write of @frame must be repeated, because the frame has the only copy, or because a
-   forked child will read the contents from the donors. */
+/* Returns true if the failed write of @frame must be repeated. This is the case if the frame has the only copy, or if a
+   forked child may still read the contents from the donors. */
 static bool frame_is_wanted(const struct core *core, uint32_t frame)
 {
 	uint32_t word = pages_load(&core->pages, core->victims.page_of[frame]);
@@ -109,7 +109,7 @@ static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t cou
 	core_settled(evictor->core);
 }
 
-/* Processes completed writes, and repeats failed ones. With @wait, first sleeps until a write completes, but at most
+/* Processes completed writes, and repeats failed writes. With @wait, first sleeps until a write completes, but at most
    100 ms. */
 static void poll_writes(struct evictor *evictor, bool wait)
 {
@@ -119,7 +119,7 @@ static void poll_writes(struct evictor *evictor, bool wait)
 		sleep_on_queue(evictor, 100);
 		count = store_poll(evictor->queue, dones, 32);
 	}
-	/* One pause for all failed writes. A pause for each would delay the writes behind them, which may succeed. */
+	/* All failed writes share one pause. A pause for each would delay the writes behind it, which may succeed. */
 	for (int i = 0; i < count; i++)
 		if (dones[i].status) {
 			usleep(RETRY_NS / 1000);
@@ -216,8 +216,8 @@ static void extend_run(struct evictor *evictor, struct run *run, uint32_t frame)
 }
 
 /* Chooses the evictor's processor. While there are forked children, the evictor is not bound to the handler's
-   processor, because preserve_snapshot() waits for the handler. On one processor for both, the test
-   preload_fork_far took 10.3 s instead of 9.0. */
+   processor, because preserve_snapshot() waits for the handler. With both threads on one processor, the test
+   preload_fork_far took 10.3 s instead of 9.0 s. */
 static void choose_processor(struct evictor *evictor)
 {
 	bool children = atomic_load(&evictor->core->children->count) != 0;
@@ -260,7 +260,7 @@ static void settle(struct evictor *evictor, uint64_t page, enum page_state state
 	(void)moved;
 }
 
-/* Must be called before the donors' contents of @page change. Preserves them for forked children. */
+/* Preserves the donors' contents of @page for forked children. The caller is about to change these contents. */
 static void before_change(struct evictor *evictor, uint64_t page, struct run *run)
 {
 	if (!(pages_load(&evictor->core->pages, page) & PAGE_SNAPSHOT))
@@ -270,8 +270,8 @@ static void before_change(struct evictor *evictor, uint64_t page, struct run *ru
 	preserve_snapshot(evictor, page);
 }
 
-/* Handles a page that has left the program. Zeroes are forgotten. Other contents are copied to the victim buffer,
-   and dirty ones are queued for writing. */
+/* Handles a page that has left the program. Forgets a page of zeroes. Copies any other page to the victim buffer, and
+   queues dirty pages for writing. */
 static void send_page(struct evictor *evictor, const struct taken *taken, struct run *run)
 {
 	struct core *core = evictor->core;
@@ -302,8 +302,8 @@ static void send_page(struct evictor *evictor, const struct taken *taken, struct
 	settle(evictor, page, PAGE_BUFFERED, frame);
 }
 
-/* Sorts by page number, in place (Shell 1959). Does not use qsort(3), which may call malloc: a fork holds malloc's
-   locks, and may wait for this thread. */
+/* Sorts by page number, in place (Shell 1959). qsort(3) could call malloc, whose locks a fork may hold while it waits
+   for this thread. */
 static void sort_taken(struct taken *taken, unsigned count)
 {
 	for (unsigned gap = count / 2; gap > 0; gap /= 2)
@@ -496,8 +496,8 @@ static void make_room(struct evictor *evictor)
 		unsigned count = residents_pop(&evictor->core->residents, pages, evictor->batch);
 		if (++evictor->since_account >= ACCOUNT_BATCHES) {
 			evictor->since_account = 0;
-			/* Held pages are also retried here, because the loop goes on while the program faults as
-			   fast as pages leave. */
+			/* Retries held pages here, too, because this loop does not end while the program faults as fast
+			   as pages leave. */
 			evict_held(evictor);
 			account(evictor);
 		}
@@ -564,11 +564,13 @@ int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsi
 }
 
 /*
- * Runs in the evictor's thread, because the kernel completes a queue's requests in the thread that opened it. If a
- * thread of the program opened the queue, it could wait in a fault for requests that only it could complete.
+ * Runs in the evictor's thread, because the kernel completes a queue's requests in the thread that opened the queue. If
+ * a thread of the program had opened the queue, that thread could wait in a fault for requests that only it can
+ * complete.
  *
- * Returns only when the program is within its budget. A window that already has contents may exceed the budget.
- * Later the program would not wait for the evictor, because touching pages that are present does not fault.
+ * Returns only when the program is within its budget. A window that already has contents may exceed the budget. The
+ * evictor evicts the excess now: later the program would not wait for it, because touching present pages does not
+ * fault.
  */
 static int open_evictor(void *argument)
 {

@@ -2,23 +2,23 @@
  * evictor: the thread that evicts pages.
  *
  * Theory of operation. The evictor sleeps until fewer than `low` pages are free. Then it evicts batches of the
- * oldest resident pages (residents.h) until `high` pages are free. A batch first leaves the program's reach
- * (take.h), so that its contents no longer change. Then the evictor compares the contents of each page with the
- * donors' contents:
+ * oldest resident pages (residents.h) until `high` pages are free. The evictor first moves a batch out of the program's
+ * reach (take.h), so that the contents no longer change. Then it compares the contents of each page with the donors'
+ * contents:
  * - A page of zeroes becomes untouched: nothing needs to be stored.
  * - A page that equals the donors' contents is clean. It is not written.
  * - Any other page is dirty. It is written to its donors.
  *
- * Clean and dirty pages are copied to the victim buffer (victims.h). Until a page's frame is reused, a fault on the
- * page is answered from the frame.
+ * Clean and dirty pages are copied to the victim buffer (victims.h). Until a page's frame is reused, the handler
+ * answers faults on the page from the frame.
  *
- * Failed writes. A failed write is repeated, because a donor may return or another donor may accept it. The limit is
- * `timeout_ms`, but at most 5 s if all donors are full. Then SIGBUS stops the program, because its memory can be
- * neither stored nor kept. If no donor is left, SIGBUS stops the program at the first failure.
+ * Failed writes. The evictor repeats a failed write, because a donor may return or another donor may accept the page.
+ * It gives up after `timeout_ms`, or after at most 5 s if all donors are full. Then SIGBUS stops the program, because
+ * its memory can be neither stored nor kept. If no donor is left, SIGBUS stops the program at the first failure.
  *
  * Pages that cannot leave. A page that a device or its mapping holds (TAKE_HELD in take.h) goes to the held queue
  * (residents.h). The evictor retries a batch of this queue now and then. If no other page is left to evict and no
- * memory is free, the evictor raises the limit and logs a line, because the program would otherwise wait forever.
+ * memory is free, the program would wait forever. So the evictor then raises the limit and logs a line.
  *
  * If another thread calls evictor_send_out(), the evictor serves this request before it checks the number of free
  * pages again.
@@ -41,7 +41,7 @@ struct evictor {
 	uint64_t overhead;      /* bytes of farpage's fixed tables, which count against the budget */
 	uint64_t local;         /* the local budget in bytes, from the options */
 	unsigned since_account; /* batches since the last account() (evictor.c) */
-	int64_t beyond;         /* how many pages the limit was raised, because too many pages are held */
+	int64_t beyond;         /* by how many pages the limit was raised, because too many pages are held */
 	bool told_beyond;
 	/* When the last write failed, and for how long writes have failed. Both are 0 while writes succeed. */
 	uint64_t failed_at, failing_ns;

@@ -13,8 +13,8 @@
 
 /* --- Faults of the program -------------------------------------------------------------------------------------- */
 
-/* Fills an untouched page with zeroes, and pages behind it if pages are touched in order. Returns false if the
-   budget has no free page. */
+/* Fills an untouched page with zeroes. If the program touches pages in order, fills the pages behind it, too. Returns
+   false if the budget has no free page. */
 static bool fill_zeroes(struct handler *handler, uint64_t page)
 {
 	struct core *core = handler->core;
@@ -73,9 +73,10 @@ static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint6
 	return true;
 }
 
-/* Resolves a fault on a page whose state is resident. Usually the page was placed since the fault, for another
-   thread, and keeps its contents. If the page is absent, something dropped it without farpage's knowledge, and it
-   is filled with zeroes. PAGE_FILLING prevents the evictor from taking the page meanwhile. */
+/* Resolves a fault on a page whose state is resident. Usually the handler has placed the page since the fault, for
+   another thread; the page then keeps its contents. If the page is absent, something dropped it without farpage's
+   knowledge (anomaly.h). The page is then filled with zeroes. PAGE_FILLING prevents the evictor from taking the page
+   meanwhile. */
 static void resolve_resident(struct handler *handler, uint64_t page)
 {
 	struct core *core = handler->core;
@@ -106,7 +107,7 @@ static void refuse_lost(struct handler *handler, uint64_t page, pid_t thread)
 	kill(getpid(), SIGKILL);
 }
 
-/* Answers or parks a fault. Returns false if it was parked because the budget has no free page. */
+/* Answers or parks a fault. Returns false if the fault was parked because the budget has no free page. */
 static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
 {
 	struct core *core = handler->core;
@@ -151,7 +152,7 @@ static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 
 void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
 {
-	/* Counts a stall once per fault: faults_retry() calls answer() itself. */
+	/* A fault counts as a stall only once, because faults_retry() calls answer() directly. */
 	if (!answer(handler, page, thread, started))
 		core_count(&handler->core->counters->stalls, 1);
 }
@@ -167,8 +168,8 @@ void faults_answer_child(struct handler *handler, struct child *child, uint64_t 
 			fetch_park(handler, page, child, thread, started);
 		return;
 	}
-	/* fetch_page() would wait for a free demand frame. But no frame of the program's reads becomes free while
-	   the handler keeps the program's pages back. */
+	/* fetch_page() would wait for a free frame. But while the handler keeps the program's pages back, the frames of
+	   the program's reads do not become free. */
 	if (handler->keeps_back && !handler->free_demand_count) {
 		fetch_park(handler, page, child, thread, started);
 		return;

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define RUN_PIECE 16u     /* pages per piece of a read-ahead: one piece is placed while the next is in flight */
-#define TIME_ANSWERS 256u /* answers between two system calls for the time that this thread has used */
+#define TIME_ANSWERS 256u /* answers between two pager_thread_time() calls, which are system calls */
 
 void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
 {
@@ -47,7 +47,7 @@ const struct origin fetch_from_donor = {PAGE_FETCHING, PAGE_FAR, 0};
 const struct origin fetch_from_nowhere = {PAGE_FILLING, PAGE_UNTOUCHED, 0};
 const struct origin fetch_resident = {PAGE_FILLING, PAGE_UNTOUCHED, 0};
 
-/* The stamp of the last departure stays in the word of a page that is fetched, because the read may fail. */
+/* While a page is fetched, its word keeps the stamp (refault.h), because the page is far again if the read fails. */
 static uint32_t stamp_of(const struct core *core, uint64_t page)
 {
 	return page_frame(pages_load(&core->pages, page));
@@ -77,7 +77,7 @@ static void not_placed(struct core *core, uint64_t page, uint32_t count, const s
 	core_release(core, count);
 }
 
-/* Handles a page that is already present where it should be placed. */
+/* Handles a page that could not be placed, because it is already present. */
 static void already_there(struct core *core, uint64_t page, const struct origin *origin)
 {
 	if (origin->from != PAGE_FILLING)
@@ -255,8 +255,8 @@ static void submit(struct handler *handler, unsigned slot)
 
 bool fetch_begin(struct core *core, uint64_t page)
 {
-	/* Only this thread makes pages resident. So a page that is far now, and far at the move, has not been elsewhere
-	   meanwhile. */
+	/* Only this thread makes pages resident. So if the page is far now and at the move, it was not resident in
+	   between. */
 	uint32_t word = pages_load(&core->pages, page);
 	return page_state(word) == PAGE_FAR &&
 	       pages_move(&core->pages, page, PAGE_FAR, PAGE_FETCHING, page_frame(word));

@@ -1,9 +1,9 @@
 /*
  * fetch: the handler's reads from the store. All functions run in the handler thread.
  *
- * A demanded page is read by itself, so that nothing delays it. The pages of a read-ahead follow in pieces of 16,
- * into other frames. When a read completes, its pages are copied into the program, and the threads that wait for
- * them are woken.
+ * A page that a thread waits for (a demanded page) is read alone, so that nothing delays it. The pages of a read-ahead
+ * follow in pieces of 16, into other frames. When a read completes, its pages are copied into the program, and the
+ * threads that wait for them are woken.
  */
 #ifndef PAGER_FETCH_H
 #define PAGER_FETCH_H
@@ -22,8 +22,8 @@ extern const struct origin fetch_resident; /* zeroes for a page that is absent a
 /*
  * Copies @count pages into the program, makes them resident, and wakes the threads that wait for them. If a page
  * that shall be filled with zeroes is already present, its contents stay. If any other page is already present, one
- * of the two copies is wrong, so the process is stopped. Zero pages ahead of the demanded one are placed only up to
- * the end of its mapping.
+ * of the two copies is wrong, so the process is stopped. Zero pages behind the demanded page are placed only up to the
+ * end of the demanded page's mapping.
  */
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin);
 /* Moves @page from PAGE_FAR to PAGE_FETCHING. Returns false if the page is not far. Handler only. */

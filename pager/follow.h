@@ -9,13 +9,13 @@
  * the scheduler chooses the evictor's processor, among those that the process had at its start (taskset). The
  * pager's threads use other processors only to follow a thread of the program.
  *
- * Measured: Python filled and sorted dicts on two processors, with a quarter of its memory local. It took:
+ * In a measurement, Python filled and sorted dicts on two processors, with a quarter of its memory local. Python took:
  * - 25.5 s if handler and evictor follow
  * - 37.8 s if the scheduler places the evictor
  * - 53 s if neither follows (FARPAGE_FOLLOW=0)
  *
- * /proc/self/task/TID/stat has a thread's last processor and the number of threads (proc(5)). The handler reads it
- * at most every 5 ms, because a read takes some microseconds and threads rarely move.
+ * /proc/self/task/TID/stat has a thread's last processor and the number of threads (proc(5)). The handler reads this
+ * file at most every 5 ms, because a read takes some microseconds and threads rarely move.
  */
 #ifndef PAGER_FOLLOW_H
 #define PAGER_FOLLOW_H
@@ -34,7 +34,8 @@ struct follow {
 void follow_init(struct follow *follow);
 /* Pins the calling thread to the processor of @thread, which faulted at @now (ns). */
 void follow_thread(struct follow *follow, pid_t thread, uint64_t now);
-/* Pins the calling thread, the evictor, to the processor of the program's only thread, or unpins it. Always unpins
-   it if @allowed is false. *@cpu is the processor to which it is pinned, or -1; the caller sets -1 at first. */
+/* Pins the evictor, which calls this, to the processor of the program's only thread. Unpins the evictor if the program
+   has several threads or @allowed is false. *@cpu is the processor to which the evictor is pinned, or -1; the caller
+   sets -1 at first. */
 void follow_alone(const struct follow *follow, bool allowed, int *cpu);
 #endif

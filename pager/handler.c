@@ -37,9 +37,9 @@ static void take_messages(struct messages *messages, int fd)
 
 static void read_children(struct handler *handler);
 
-/* Takes evict_lock. The evictor may hold it while it waits for the handler: for a child's read, or for the event of
-   a child's fork. So the handler serves children until it has the lock. It places no pages of the program meanwhile
-   (keeps_back). */
+/* Takes evict_lock. The evictor may hold evict_lock while it waits until the handler has completed a child's read, or
+   has read the event of a child's fork. So the handler serves children until it has the lock. Meanwhile it places no
+   pages of the program (keeps_back). */
 static void lock_evictor_out(struct handler *handler)
 {
 	handler->keeps_back = true;
@@ -85,7 +85,7 @@ static void unprotect(struct handler *handler, const struct child *child, uint64
  * Answers a write to a page that the evictor has protected in order to copy it.
  * - If the evictor still works on the page, the fault is parked until the evictor has dropped or released the page.
  * - If the evictor has failed and the page is resident again, the handler ends the protection. The page is
- *   PAGE_FILLING meanwhile, because the evictor could otherwise copy it while the program writes.
+ *   PAGE_FILLING meanwhile, because the evictor could otherwise copy the page while the program writes.
  * - Otherwise the page has left. The waiting thread is woken and faults again.
  */
 static void answer_protected(struct handler *handler, uint64_t page, pid_t thread, uint64_t now)
@@ -116,8 +116,8 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 			core_count(&core->counters->faults, 1);
 			faults_answer(handler, page, message->thread, now);
 		} else if (message->kind == UFFD_PROTECTED && child) {
-			/* The child was forked while the program's page was protected, so its page is protected,
-			   too. */
+			/* The child was forked while the program's page was protected, so the child's page is
+			   protected, too. */
 			unprotect(handler, child, page);
 		} else if (message->kind == UFFD_PROTECTED) {
 			answer_protected(handler, page, message->thread, now);
@@ -127,8 +127,9 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 		follow_thread(&handler->follow, messages->items[messages->count - 1].thread, now);
 }
 
-/* Reads and handles the messages of all children. When a child's fork is read, the evictor and that child's threads
-   can continue. So children->lock is held until the new child has its entry (children.h). */
+/* Reads and handles the messages of all children. Once the handler has read the event of a child's fork, the evictor
+   and that child's threads can continue. So the handler holds children->lock until the new child has its entry
+   (children.h). */
 static void read_children(struct handler *handler)
 {
 	struct children *children = handler->core->children;
@@ -184,8 +185,8 @@ static void serve_wanted(struct handler *handler)
 
 /* --- The thread ------------------------------------------------------------------------------------------------- */
 
-/* Called when an answer arrives. If the polling had ended before, tells spin.h how long the answer took, because
-   longer polling may pay next time. */
+/* Called when an answer arrives. If the polling had ended before the answer, tells spin.h how long the answer took,
+   because longer polling may succeed next time. */
 static void answered(struct handler *handler)
 {
 	if (handler->unanswered_since)
@@ -193,8 +194,8 @@ static void answered(struct handler *handler)
 	handler->unanswered_since = 0;
 }
 
-/* Polls while reads are in flight. Returns true when all have completed, or false when further polling does not
-   pay. */
+/* Polls while reads are in flight. Returns true when all reads have completed, or false if no answer arrived for as
+   long as spin.h says. */
 static bool spin(struct handler *handler)
 {
 	uint64_t begin = clock_now(), deadline = begin + handler->spin.ns;
@@ -237,7 +238,7 @@ static void sleep_until_needed(struct handler *handler)
 	else if (!ready && fetch_poll(handler))
 		answered(handler);
 	kick_cancel(&core->handler_kick);
-	/* The store's queue is polled even with no read in flight, because the store then learns of lost donors. */
+	/* Polls the store's queue even with no read in flight, so that the store learns of lost donors. */
 	for (int i = 0; i < count; i++)
 		if (events[i].data.fd == store_queue_fd(handler->queue) && fetch_poll(handler))
 			answered(handler);

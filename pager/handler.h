@@ -11,7 +11,8 @@
  *   retries parked faults after each core_settled().
  *
  * While reads are in flight, the handler polls for as long as spin.h says, because waking up costs more than a short
- * wait. Then it sleeps. If no read is in flight, it sleeps at once and leaves the processor to the program.
+ * wait. Then the handler sleeps. If no read is in flight, the handler sleeps at once and leaves the processor to the
+ * program.
  *
  * If faults come in order (streams.h), the handler also reads the far pages behind the faulting page. Read-ahead
  * uses only memory that is free beyond what demanded pages need. The handler runs on the processor of the faulting
@@ -27,7 +28,7 @@
 #include <pthread.h>
 
 #define HANDLER_DEMANDS 64u   /* most demanded pages in flight */
-#define HANDLER_RUNS 4u       /* read-aheads in flight */
+#define HANDLER_RUNS 4u       /* most read-aheads in flight */
 #define HANDLER_RUN_PAGES 64u /* longest read-ahead */
 #define HANDLER_PARKED 1024u
 #define HANDLER_FETCHES (HANDLER_DEMANDS + HANDLER_RUNS * HANDLER_RUN_PAGES)
@@ -43,7 +44,7 @@ struct fetch {
 	pid_t thread;
 	uint32_t frame;
 	uint16_t count;
-	uint8_t group; /* number of its read-ahead group, from 1, or 0 for a demanded page */
+	uint8_t group; /* the read-ahead group, counted from 1; 0 for a demanded page */
 };
 
 struct parked {
@@ -85,7 +86,7 @@ struct handler {
 	unsigned lost_times;
 	struct streams far_streams, new_streams;
 	struct spin spin;
-	/* The start of the polling that ended without an answer before the handler went to sleep, or 0. */
+	/* If polling ended without an answer and the handler went to sleep: when that polling began. Otherwise 0. */
 	uint64_t unanswered_since;
 	struct follow follow;
 	int epoll;
@@ -104,8 +105,8 @@ int handler_open(struct handler *handler, struct core *core, uint64_t budget, un
 int handler_start(struct handler *handler);
 void handler_close(struct handler *handler);
 uint64_t handler_memory(const struct handler *handler);
-/* Asks the handler to read far pages of the range as long as memory is free. A new call replaces the range of an
-   earlier one. Returns at once. Any thread. */
+/* Asks the handler to read far pages of the range as long as memory is free. A new call replaces the range of the
+   earlier call. Returns at once. Any thread. */
 void handler_will_need(struct handler *handler, uint64_t page, uint64_t count);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * keep: keeps in local memory the pages that the kernel accesses when a thread ends: the thread's robust mutexes,
- * and the word that pthread_join() waits for. At that moment the kernel does not wait for a missing page. It skips
- * the access without an error. Then pthread_join() never returns, for example.
+ * and the word that pthread_join() waits for. At that moment the kernel does not wait for a missing page. The kernel
+ * skips the access without an error. Then pthread_join() never returns, for example.
  *
  * A kept page has the mark PAGE_KEPT. pages_move() refuses to evict such a page, and the evictor removes it from its
  * queue. The page stays resident until it is discarded.

@@ -1,5 +1,5 @@
-/* pager: the functions of libfarpage for the preload library, which are not in the public header
-   (include/farpage/farpage.h). */
+/* pager: functions of libfarpage for the preload library only. The public header (include/farpage/farpage.h) does not
+   have them. */
 #ifndef PAGER_PAGER_H
 #define PAGER_PAGER_H
 
@@ -32,9 +32,9 @@ static inline size_t pager_local_least(bool backup, bool encrypt, const char **r
 	return FARPAGE_LOCAL_MIN + (backup ? FARPAGE_LOCAL_BACKUP : 0) + (encrypt ? FARPAGE_LOCAL_ENCRYPT : 0);
 }
 
-/* Returns NULL if this kernel can protect pages that a device holds (UFFDIO_MOVE). Otherwise returns a message with
-   the reason and a remedy. Also returns NULL if the caller promises that there are no such pages (@unsafe_dio, see
-   farpage.h), or if there is no userfaultfd, because uffd_open() reports that. Any thread. */
+/* Returns NULL if this kernel can protect pages that a device holds (UFFDIO_MOVE). Also returns NULL if the caller
+   promises with @unsafe_dio (farpage.h) that there are no such pages. Also returns NULL without userfaultfd, because
+   uffd_open() reports this error. Otherwise returns a message with the reason and a remedy. Any thread. */
 const char *pager_kernel_lacks(bool unsafe_dio);
 
 /* Returns true if forked children can use far memory. Otherwise the window is not mapped in children. */

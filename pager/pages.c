@@ -51,14 +51,14 @@ void pages_close(struct pages *pages)
 #define PORTION (4096 / sizeof(uint32_t)) /* words in a page of memory */
 #define PORTIONS 256
 
-/* Returns how many pages from @page on have their words in parts of the table that are not in memory. The word of
-   @page is the first of its part. */
+/* The word of @page must be the first of its part of the table. Returns how many pages from @page on have their words
+   in parts that are not in memory. */
 static uint64_t absent_run(const struct pages *pages, uint64_t page, uint64_t end)
 {
 	unsigned char in_core[PORTIONS];
 	const uint64_t limit = (end - page) / PORTION;
 	uint64_t run = 0, next = 0;
-	/* Asks for one part first, because it usually is in memory. */
+	/* Asks for a single part first, because that part usually is in memory. */
 	for (uint64_t asked = 1; run == next && run < limit; asked = PORTIONS) {
 		next = asked < limit - run ? run + asked : limit;
 		if (mincore((void *)(uintptr_t)(pages->words + page + run * PORTION), (next - run) * 4096, in_core))

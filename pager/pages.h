@@ -1,7 +1,7 @@
 /*
  * pages: one atomic 32-bit word for each page of the window. The word holds the page's state and its marks. While a
- * buffer of farpage has the contents, it also holds the number of the buffer's frame. While the page is far or being
- * fetched, it holds a stamp in the same bits (refault.h).
+ * frame of the victim buffer has the page's contents, the word also holds the number of that frame. While the page is
+ * far or being fetched, the same bits hold a stamp (refault.h).
  *
  * Theory of operation. The handler, the evictor and the program's discarding threads share no other state of a page.
  * To work on a page, a thread first moves it to an in-between state (-ing) by compare-and-swap. The page then
@@ -88,9 +88,9 @@ const char *pages_state_name(enum page_state state);
 
 /*
  * Moves @page from state @from to @to, sets its frame to @to_frame, and keeps its marks. Returns false and changes
- * nothing if the page is not in state @from, or if @to is PAGE_EVICTING and the page has the mark PAGE_KEPT. Aborts
- * if the move is not legal. Does not compare the old frame and marks, so it is only for callers that have not looked
- * at them.
+ * nothing if the page is not in state @from. Does the same if @to is PAGE_EVICTING and the page has the mark PAGE_KEPT.
+ * Aborts if the move is not legal. Does not compare the old frame and marks. So this function is only for callers that
+ * have not looked at the frame or the marks.
  */
 bool pages_move(struct pages *pages, uint64_t page, enum page_state from, enum page_state to, uint32_t to_frame);
 

@@ -1,18 +1,19 @@
 /*
- * refault: for each page that is fetched, how much more local memory would have kept the page here. This number of
- * pages is the page's *depth*. Linux's mm/workingset.c has a similar number, the refault distance.
+ * refault: computes for each fetched page how many more pages of local memory would have kept the page here. This
+ * number is the page's *depth*. Linux's mm/workingset.c has a similar number, the refault distance.
  *
- * Theory of operation. Imagine all far pages in a row, the one that became far last in front. A fetched page leaves the
- * row. Its depth is its place in the row. With as many more pages of local memory, an order of eviction by last use
- * would not have made the page far. So a page counts once, however often it becomes far.
+ * Theory of operation. Imagine all far pages in a row. The page that became far last is in front. A fetched page leaves
+ * the row. Its depth is its place in the row. If local memory were larger by this depth, and pages used longest ago
+ * were evicted first, the fetched page would still be here. A page has only one place in the row, however often it
+ * becomes far.
  *
- * The row is stored as one counter for each *generation*. A generation is a sixteenth to a 32nd of the budget, in pages
- * that became far in succession. The word of a far page has a stamp, the number of its generation, in the bits that a
- * buffered page uses for its frame (pages.h). The depth is the sum of the counters from the page's generation on.
- * Sums of 64 counters are kept, too, so that a depth is a sum of some 100 numbers at most. All this costs no system
- * call and no lock.
+ * The row is stored as one counter for each *generation*. A generation is a number of pages that became far in
+ * succession: between a 32nd and a sixteenth of the budget. The word of a far page has a stamp, the number of the
+ * page's generation. The stamp is in the bits that a buffered page uses for its frame (pages.h). The depth is the sum
+ * of the counters from the page's generation on. Sums of 64 counters are kept, too, so that a depth is a sum of some
+ * 100 numbers at most. All this costs no system call and no lock.
  *
- * Pages of generations that are no longer kept count as one generation, the oldest. Stamps have 24 bits. After 2^24
+ * Generations whose counters are no longer kept count as one generation, the oldest. Stamps have 24 bits. After 2^24
  * generations, which is 500,000 times the budget, the stamp of a page that is still far looks young again. Such pages
  * are too rare to matter.
  *
@@ -32,7 +33,7 @@
 struct refault {
 	struct histogram *depths;
 	unsigned shift;    /* a generation has 2^shift pages */
-	uint64_t departed; /* pages that became far, each time */
+	uint64_t departed; /* how many times a page became far */
 	int32_t far[REFAULT_GENERATIONS], sums[REFAULT_BLOCKS];
 	int32_t oldest; /* far pages of older generations */
 };

@@ -97,8 +97,8 @@ static bool is_stale(uint32_t word)
 	}
 }
 
-/* Puts @page back at the end of @queue. @word is the page's word when it was removed from the queue. Does nothing
-   and returns false if the page is stale, or if another thread has pushed it since (PAGE_QUEUED). */
+/* Puts @page back at the end of @queue. @word is the page's word when it was removed from the queue. Does nothing and
+   returns false if the page is stale, or if another thread has queued the page since (PAGE_QUEUED). */
 static bool put_back(struct residents *residents, struct queue *queue, uint32_t page, uint32_t word)
 {
 	if (is_stale(word) || pages_mark(residents->pages, page, PAGE_QUEUED) & PAGE_QUEUED)

@@ -15,7 +15,7 @@
  * the budget, so the search usually succeeds. But held pages can raise the number of resident pages above the
  * budget. If the search fails, the queue is made longer.
  *
- * Any thread may call these functions. They hold a lock for a few instructions, or while they search a queue.
+ * Any thread may call these functions. They hold a lock for a few instructions, or for the search of a queue.
  */
 #ifndef PAGER_RESIDENTS_H
 #define PAGER_RESIDENTS_H
@@ -43,8 +43,8 @@ int residents_reserve(struct residents *residents, uint32_t count);
 void residents_close(struct residents *residents);
 uint64_t residents_memory(const struct residents *residents);
 
-/* Appends @page, which has become resident, to the proven or the young queue. Does nothing if a queue already has
-   it. */
+/* Appends @page, which has become resident, to the proven or the young queue. Does nothing if a queue already has the
+   page. */
 void residents_push(struct residents *residents, uint64_t page, bool proven);
 /* Removes up to @max pages that can be evicted: resident, and not being written. A page that another thread works on
    moves to the end of its queue. Returns the number of pages removed. */

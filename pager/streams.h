@@ -1,11 +1,11 @@
 /*
  * streams: detects sequential access among faults, and says how many pages to read ahead.
  *
- * Theory of operation. A stream is a run of faults on ascending pages. It begins when a fault hits the page behind a
- * recently faulted one. Each further fault on the page where the stream continues doubles the read-ahead, up to the
- * limit. Any other fault is only remembered and gets no read-ahead. So random access costs no extra reads.
+ * Theory of operation. A stream is a run of faults on ascending pages. A stream begins when a fault hits the page
+ * behind a recently faulted page. Each further fault on the page where the stream continues doubles the read-ahead, up
+ * to the limit. Any other fault is only remembered and gets no read-ahead. So random access costs no extra reads.
  *
- * Threads: the one that owns the struct streams.
+ * Threads: only the thread that owns a struct streams uses it.
  */
 #ifndef PAGER_STREAMS_H
 #define PAGER_STREAMS_H

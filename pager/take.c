@@ -107,9 +107,9 @@ static void copy_out(struct take *take, struct taken *taken, unsigned first, uns
 	for (unsigned i = 0; i < count; i++) {
 		struct taken *page = &taken[first + i];
 		char *address = from + (size_t)i * STORE_PAGE;
-		/* Before a locked mapping, madvise(2) drops the pages and then fails at the mapping. So each
-		   page is dropped again, alone. That does no harm to a dropped page, because nobody places a
-		   page meanwhile. */
+		/* If a part of the range is locked, madvise(2) drops the pages in front of that part, and then fails.
+		   So this loop drops each page again, alone. Dropping a page twice does no harm, because nobody places
+		   a page meanwhile. */
 		if (!dropped && madvise(address, STORE_PAGE, MADV_DONTNEED)) {
 			page->result = errno == EINVAL ? TAKE_HELD : TAKE_BUSY;
 			uffd_protect(take->uffd, address, STORE_PAGE, false);
@@ -139,13 +139,13 @@ static void take_by_copy(struct take *take, struct taken *taken, unsigned first,
 }
 
 /*
- * Returns how many pages the kernel has moved to the landing area at @to, which was empty, without counting them.
+ * Returns how many pages the kernel has moved to @to without counting them. The landing area was empty there before the
+ * move.
  *
  * If a page's table entry changes during the move (the kernel clears its Accessed bit, for example), Linux retries
- * the page. From 6.18 on, a flag says that this is a retry, and is not cleared. So the kernel moves the page
- * without counting it. It then tries the same page again and finds the target occupied (move_pages() in
- * mm/userfaultfd.c). If the count were trusted, these pages would be dropped with the landing area, and the program
- * would read zeroes.
+ * the page. From 6.18 on, Linux sets a flag for the retry, and does not clear the flag. So Linux moves the page without
+ * counting it, tries the same page again, and finds the target occupied (move_pages() in mm/userfaultfd.c). If this
+ * file trusted the count, it would drop these pages with the landing area, and the program would read zeroes.
  */
 static unsigned uncounted(const struct take *take, const char *to, unsigned count)
 {

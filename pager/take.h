@@ -1,14 +1,14 @@
 /*
  * take: moves pages out of the program's reach, so that the program can no longer change them.
  *
- * Theory of operation. UFFDIO_MOVE moves pages into a landing area, a run of adjacent pages in one call. A page
+ * Theory of operation. UFFDIO_MOVE moves pages into a landing area, a run of adjacent pages in one call. Moving a page
  * takes 0.1 to 0.2 us in a run, and 1.1 to 1.8 us alone. UFFDIO_MOVE refuses:
  * - a page that a device holds (O_DIRECT, registered buffers of io_uring or RDMA), because the device would continue
  *   to use the old memory
  * - a run that lies in two mappings
  * - a mapping whose protection differs from that of the landing area
  *
- * A refused run is tried again in halves, down to single pages, to find the page that is the reason.
+ * take_pages() tries a refused run again in halves, down to single pages, to find the page that is the reason.
  *
  * The landing area has two halves: the first is readable and writable, the second executable, too. Pages of an
  * executable mapping move to the second half. Pages of a read-only mapping are first write-protected by
@@ -19,7 +19,7 @@
  *
  * With @copies a refused page is write-protected, copied by the kernel, and dropped. A writer waits until the page
  * is dropped, and then faults. But user space cannot see whether a device holds the page. So @copies is only for
- * programs that never let a device access their memory. Kernels without UFFDIO_MOVE (before Linux 6.8) need it.
+ * programs that never let a device access their memory. Kernels without UFFDIO_MOVE (before Linux 6.8) need @copies.
  *
  * Only the evictor uses a struct take.
  */

@@ -1,7 +1,7 @@
 /*
  * trace: a debugging aid of builds with -Dtrace=true. It stores a hash of each page that leaves the program, and
- * compares it when the page returns. So it finds pages that the pager itself has damaged before the store computed
- * their checksum.
+ * compares the hash when the page returns. So it finds pages that the pager itself has damaged before the store
+ * computed their checksum.
  *
  * Threads: a page's entry belongs to the thread that has moved the page to an in-between state (pages.h).
  */

@@ -46,7 +46,7 @@ static int userfaultfd(void)
 	return fd >= 0 ? fd : -error;
 }
 
-/* Asks for the kernel's features, on a descriptor of its own, because UFFDIO_API can be called once per
+/* Asks for the kernel's features, on a descriptor of its own, because UFFDIO_API can be called only once per
    descriptor. */
 static int probe_features(uint64_t *ret_features)
 {

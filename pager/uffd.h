@@ -1,12 +1,12 @@
 /*
  * uffd: userfaultfd(2) as the pager uses it, with two descriptors.
  *
- * Theory of operation. The window is registered with the first descriptor. When the program touches a missing page,
- * the kernel queues a message there, and the handler places the page with UFFDIO_COPY. Forks are reported there,
- * too.
+ * Theory of operation. The window is registered with the first descriptor. When the program touches a missing page, the
+ * kernel queues a message on this descriptor, and the handler places the page with UFFDIO_COPY. The kernel reports
+ * forks on this descriptor, too.
  *
  * Pages leave the window by UFFDIO_MOVE (Linux 6.8), which moves a page's memory to the landing area without a copy.
- * The move is atomic: the program's writes are either in the moved page, or fault. The kernel requires that the
+ * The move is atomic: a write of the program either is in the moved page, or faults. The kernel requires that the
  * target of a move, here the landing area, is registered with the descriptor of the call. So the landing area has a
  * second descriptor. Its event features are off, because emptying the area must not queue events. take.h describes
  * kernels without UFFDIO_MOVE, and pages that UFFDIO_MOVE refuses.
@@ -62,8 +62,8 @@ int uffd_read(int fd, struct uffd_message *messages, unsigned max);
  */
 int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_done);
 int uffd_wake(int fd, void *address, size_t length);
-/* Poisons pages: touching one raises SIGBUS. Returns 0, -EOPNOTSUPP if the kernel lacks UFFDIO_POISON, -EAGAIN if a
-   fork's event must first be read from @fd, or another -errno. */
+/* Poisons pages: touching a poisoned page raises SIGBUS. Returns 0, -EOPNOTSUPP if the kernel lacks UFFDIO_POISON,
+   -EAGAIN if a fork's event must first be read from @fd, or another -errno. */
 int uffd_poison(const struct uffd *uffd, int fd, void *address, size_t length);
 
 /*

@@ -68,8 +68,8 @@ bool victims_empty(struct victims *victims, uint32_t frame)
 
 uint32_t victims_allocate(struct victims *victims)
 {
-	/* Frames that the handler is reading are skipped. Waiting could last forever, because the handler may wait
-	   for the evictor. */
+	/* Skips frames that the handler is reading. The evictor must not wait for such a frame, because the handler may
+	   be waiting for the evictor. */
 	for (uint32_t tried = 0; tried < victims->count; tried++) {
 		uint32_t frame = victims->next;
 		if (victims->writing[frame])

@@ -62,7 +62,7 @@ static bool line_covers(const char *line, uintptr_t address, struct vma *ret_vma
 	return true;
 }
 
-/* Searches the text. A read returns whole lines, as many as fit. Only the start of a line is looked at. */
+/* Searches the text. A read returns as many whole lines as fit. Looks only at the start of each line. */
 static int vma_search(int fd, uintptr_t address, struct vma *ret_vma)
 {
 	char text[8192];

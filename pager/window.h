@@ -74,12 +74,12 @@ int window_protect(struct window *window, void *address, size_t length, int prot
 /* Does the same with pkey_mprotect(2). */
 int window_protect_by_key(struct window *window, void *address, size_t length, int protection, int key);
 
-/* Counts the allocated pages from @page on, up to the first free one, and at most @max. Takes no lock, so other
+/* Counts the allocated pages from @page on, up to the first free page, and at most @max. Takes no lock, so other
    threads may change the pages meanwhile. */
 unsigned window_run(const struct window *window, uint64_t page, unsigned max);
 
-/* Hold the locks during a fork, because a lock that another thread held would never be released in the child. Call
-   prepare before the fork, and done after it, in the parent and in the child. */
+/* Hold the window's locks during a fork. Otherwise the child could inherit a lock that another thread held, and nobody
+   would release it there. Call prepare before the fork, and done after it, in the parent and in the child. */
 void window_fork_prepare(struct window *window);
 void window_fork_done(struct window *window);
 

@@ -79,7 +79,7 @@ int control_receive(int connection, enum control_verb *ret_verb)
 
 int control_reply(int connection, const char *text)
 {
-	/* Does not wait for a caller that does not read. */
+	/* MSG_DONTWAIT, because the caller may not read. */
 	return send(connection, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
@@ -90,8 +90,8 @@ bool control_is_awaited(int connection)
 	return poll(&polled, 1, 0) == 0; /* POLLHUP and POLLERR are reported without being asked for */
 }
 
-/* Receives the answer, and repeats the call after EINTR. A wait with a time limit ends with EINTR if the kernel has
-   work for this thread, for example after the thread has closed an io_uring. */
+/* Receives the answer. Repeats recv(2) after EINTR. A wait with a time limit ends with EINTR if the kernel has work for
+   this thread, for example the end of an io_uring. */
 static ssize_t answer_receive(int fd, uint64_t deadline, char ret_reply[CONTROL_REPLY_MAX])
 {
 	ssize_t length;
@@ -101,7 +101,7 @@ static ssize_t answer_receive(int fd, uint64_t deadline, char ret_reply[CONTROL_
 	while (length < 0 && errno == EINTR && clock_now() < deadline);
 	if (length >= 0 || (errno != EAGAIN && errno != EINTR))
 		return length;
-	/* From here on, the daemon cannot send. An answer that was sent just before is still received. */
+	/* From here on, the daemon cannot send. An answer that the daemon sent just before can still be received. */
 	shutdown(fd, SHUT_RD);
 	length = recv(fd, ret_reply, CONTROL_REPLY_MAX - 1, MSG_DONTWAIT);
 	if (length > 0)

@@ -2,9 +2,9 @@
  * device_metrics: a device's metrics for Prometheus: the figures of the status (status.h), and the times of
  * requests.
  *
- * Theory of operation. Once a second the main thread writes the text into one of two buffers. Under a mutex it then
- * makes this buffer the one that the HTTP thread (metrics_http.h) copies. If the HTTP thread has the mutex, the main
- * thread does not wait, and tries again a second later. Threads that serve requests are not involved.
+ * Theory of operation. Once a second the main thread writes the text into one of two buffers. Then it publishes this
+ * buffer under a mutex: the HTTP thread (metrics_http.h) copies the published buffer. If the HTTP thread has the mutex,
+ * the main thread does not wait, and tries again a second later. Threads that serve requests are not involved.
  *
  * Threads. The main thread calls all functions.
  */

@@ -5,9 +5,9 @@
  *   degraded   the device serves, but a donor is lost or away, a slab lacks a replica, or lost pages are not rewritten
  *   failed     every donor is lost and there is no backup: nothing can be read or written
  *
- * A new state is logged only when it has lasted HEALTH_TELL_NS, 2 s, because a donor may be away for a moment only.
+ * A new state is logged only after it has lasted HEALTH_TELL_NS, 2 s, because a donor may be away only for a moment.
  *
- * Threads. All functions run in the main thread. They do not allocate. health_judge() is pure.
+ * Threads. All functions run in the main thread. They do not allocate. health_judge() depends only on its input.
  */
 #ifndef BLOCKDEV_HEALTH_H
 #define BLOCKDEV_HEALTH_H
@@ -34,12 +34,13 @@ struct health_sight health_look(const struct store *store, bool backup);
 /* Returns the state. Writes the most important reason ("1 of 2 donors is lost"), or "" for HEALTH_SERVING. */
 enum health health_judge(const struct health_sight *sight, char ret_why[HEALTH_WHY_MAX]);
 
-/* The states that were last logged and last seen. All zero at first, which is HEALTH_SERVING. */
+/* The state that was last logged, and the state that was last seen. All fields are 0 at first, which means
+   HEALTH_SERVING. */
 struct health_told {
 	enum health told, seen;
 	uint64_t since; /* clock_now() when `seen` began */
 };
-/* Logs the state of the device at @path if it has changed and lasted. The caller calls this once a second. */
+/* Logs the state of the device at @path if the state has changed and lasted. The caller calls this once a second. */
 void health_tell(struct health_told *told, const char *path, enum health health, const char *why, uint64_t now);
 
 #endif

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define TAKE_OVER_MS 10000             /* how long a daemon may take to end, after its requests are answered */
-#define QUICK_NS UINT64_C(10000000000) /* a worker that served for a shorter time died quickly */
+#define QUICK_NS UINT64_C(10000000000) /* a worker that dies after a shorter time of service died quickly */
 #define QUICK_MAX 5                    /* the keeper ends after more quick deaths in a row than this */
 #define PAUSE_MS 100                   /* pause before the second restart in a row; then doubled each time */
 
@@ -84,8 +84,8 @@ static int worker_start(struct keeper *keeper)
 	return 0;
 }
 
-/* Reports the device's path to the process that started the daemon. If that process has ended, nobody wants the
-   device, so the worker is ended. If the device was adopted, it is served even so, because it has contents. */
+/* Reports the device's path to the process that started the daemon. If that process has ended, nobody wants the device,
+   so the keeper ends the worker. But an adopted device is served even so, because it has contents. */
 static void ready_tell(struct keeper *keeper, const char *path)
 {
 	char line[FRONTEND_PATH_MAX + 1];
@@ -306,7 +306,7 @@ static int options_keep(const struct keeper *keeper)
 	return status;
 }
 
-/* Prepares the machine before there is a device to swap to. If a step fails, the daemon serves without it. */
+/* Prepares the machine before there is a device to swap to. If a step fails, the daemon serves without this step. */
 static void machine_prepare(const struct keeper *keeper)
 {
 	const struct settings *settings = keeper->settings;
@@ -327,10 +327,10 @@ static int keeper_serve(struct keeper *keeper)
 	int status = options_keep(keeper);
 
 	/* The keeper loads libcrypto, so that workers inherit it, locked in memory. A worker that adopts swap space
-	   must not read libcrypto from a disk. */
+	   must not have to read libcrypto from a disk. */
 	if (!status && keeper->settings->encrypt && !keeper->settings->memory)
 		status = seal_load();
-	/* A device that exists is served even without metrics. */
+	/* An existing device is served even without metrics. */
 	if (!status && keeper->settings->metrics && metrics_http_load() < 0 && !keeper->worker.adopt)
 		status = -ELIBACC;
 	if (status < 0)

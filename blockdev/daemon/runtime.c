@@ -18,7 +18,7 @@
 
 #define RUNTIME_BASE "/run/farpage"
 #define PATH_SIZE (RUNTIME_PATH_MAX + 16)
-#define STATUS_AGE_S 5 /* an older status is not that of now */
+#define STATUS_AGE_S 5 /* an older status is out of date */
 #define STATUS_TRIES 5
 #define LOCK_FILE "/.lock" /* no device can have this name */
 
@@ -59,8 +59,8 @@ int runtime_path(const char *name, const char *file, char ret_path[PATH_SIZE])
 	return 0;
 }
 
-/* Locks the parent folder: a file in it that only root can open, because all users can open the folder. Returns a
-   descriptor, whose closing unlocks it, or -errno. */
+/* Locks the parent folder. All users can open the folder itself, so the lock is on a file in it that only root can
+   open. Returns a descriptor, or -errno. Closing the descriptor unlocks the folder. */
 static int base_lock(bool create)
 {
 	const char *base = runtime_base();
@@ -199,7 +199,7 @@ static int adopt_once(const char *name, struct runtime *runtime)
 
 	if (base < 0)
 		return base;
-	runtime->lock = pid_lock(name, true); /* creates `pid` if the last daemon died before it did */
+	runtime->lock = pid_lock(name, true); /* creates `pid` if the last daemon died before it had created `pid` */
 	status = runtime->lock < 0 ? runtime->lock : pid_write(runtime->lock);
 	close(base);
 	return status;
@@ -299,7 +299,7 @@ void runtime_publish(int public, const char *text)
 	size_t length = strlen(text);
 
 	if (public < 0 || pwrite(public, text, length, 0) < 0 || ftruncate(public, (off_t)length) < 0)
-		return; /* readers find an old status, which they do not use */
+		return; /* readers find an old status, and do not use it */
 }
 
 void runtime_unlink(const struct runtime *runtime, const char *file)
@@ -370,7 +370,8 @@ ssize_t runtime_read_status(const char *name, char *ret_text, size_t size)
 	close(fd);
 	if (status < 0 || time(NULL) - stat.st_mtime > STATUS_AGE_S)
 		return -ESTALE;
-	/* The daemon overwrites the file in some microseconds. So two equal texts are whole. */
+	/* The daemon overwrites the file within some microseconds. So if two reads give the same text, the text is
+	   whole. */
 	for (unsigned tries = 0; tries < STATUS_TRIES; tries++) {
 		length = runtime_read(name, "status", ret_text, size);
 		if (length < 0 ||

@@ -1,11 +1,11 @@
 /*
  * runtime: the folder of a device, /run/farpage/NAME. FARPAGE_RUNTIME names another folder in place of /run/farpage.
  *
- * Theory of operation. The folder has everything that the next daemon needs to know about the device. It is a ramfs
- * mount of its own: a ramfs is never swapped out, so reading it never needs the device.
+ * Theory of operation. The folder has everything that the next daemon needs to know about the device. The folder is a
+ * ramfs mount of its own. A ramfs is never swapped out, so reading the folder never needs the device.
  *
- * Processes of the daemon hold the file `pid` locked (flock) as long as they live. If nobody holds the lock, the
- * daemon has left the device or has crashed. Folders are created, adopted and removed under a lock of the parent
+ * The processes of the daemon hold a lock (flock) on the file `pid` as long as they live. If nobody holds the lock, the
+ * daemon has left the device or has crashed. Daemons create, adopt and remove folders under a lock of the parent
  * folder.
  *
  * Files in a folder:
@@ -17,14 +17,14 @@
  *   control      the control socket (control.h)
  *   frontend     the front end's folder
  *   watermarks   see watermarks.h
- *   status       the daemon's status, as status.h writes it, renewed every second (public)
+ *   status       the daemon's status (status.h), renewed every second (public)
  *
  * All users can read the public files. Only root can read the other files, and use the socket.
  *
  * The functions here are for the daemon that owns a folder. devices.h has the functions for any process.
  *
- * Threads. All functions belong to the main thread. They work even if the machine has no free memory, except
- * runtime_list(), which allocates.
+ * Threads. The main thread calls all functions. They work even if the machine has no free memory. Only runtime_list()
+ * allocates.
  */
 #ifndef BLOCKDEV_RUNTIME_H
 #define BLOCKDEV_RUNTIME_H
@@ -55,14 +55,15 @@ int runtime_write_device(const struct runtime *runtime, const struct runtime_dev
 /* Opens the file `status` for runtime_publish(), and creates it if needed. Returns a descriptor that the caller closes,
    or -errno. */
 int runtime_public(const struct runtime *runtime);
-/* Replaces the text of the file `status`. Does nothing if @public is negative. Readers notice if they read the text
-   meanwhile (runtime_read_status()). */
+/* Replaces the text of the file `status`. Does nothing if @public is negative. runtime_read_status() recognises a text
+   that it has read during the replacement. */
 void runtime_publish(int public, const char *text);
 
 void runtime_unlink(const struct runtime *runtime, const char *file);
 
-/* Locks the parent folder, for a decision that concerns all devices. While it is locked, the caller may call only
-   the functions that read and write files. Returns a descriptor, or -errno. Closing it unlocks. */
+/* Locks the parent folder, for a decision that concerns all devices. While the folder is locked, the caller may call
+   only the functions that read and write files. Returns a descriptor, or -errno. Closing the descriptor unlocks the
+   folder. */
 int runtime_lock(void);
 
 #endif

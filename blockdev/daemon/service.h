@@ -4,11 +4,12 @@
  *
  * Theory of operation. One poll(2) waits for connections, requests and signals. A connection has one request and one
  * answer. At most four connections are open; others wait in the socket's queue. SIGTERM and SIGINT act as
- * CONTROL_DETACH, so they do nothing while the device is in use. SIGHUP, which a closed terminal sends, only logs a
- * line.
+ * CONTROL_DETACH, so the daemon refuses them while the device is in use. At SIGHUP, which a closed terminal sends, the
+ * daemon only logs a line.
  *
- * CONTROL_LEAVE ends this daemon in favour of another one. It waits until all requests are answered. If the caller
- * times out meanwhile, no other daemon starts, so the keeper must start a worker again (SERVICE_ABANDONED).
+ * CONTROL_LEAVE ends this daemon, so that the caller can start another daemon for the device. The worker answers
+ * CONTROL_LEAVE when all requests of the device are answered. If the caller has timed out by then, it starts no other
+ * daemon. So the keeper must start a worker again (SERVICE_ABANDONED).
  *
  * Threads. All functions run in the main thread. They do not allocate.
  */

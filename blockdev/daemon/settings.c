@@ -171,7 +171,7 @@ static int fixed_check(const struct settings *given)
 /* Reads the options again: first those in the folder, then the command line. */
 static int kept_read(struct settings *settings, int argc, char **argv)
 {
-	static char text[RUNTIME_OPTIONS_MAX]; /* the settings point into it */
+	static char text[RUNTIME_OPTIONS_MAX]; /* the settings point into this text */
 	char *all[ARGUMENTS_MAX + 1] = {argv[0]}, *rest = text, *line;
 	const char *name = settings->name;
 	int count = 1;
@@ -324,7 +324,7 @@ static int donors_check(struct settings *s)
 	if (donors_option_expand(&s->donors, &file) < 0) {
 		if (!s->adopt || s->donors.count != 1)
 			return -EINVAL;
-		/* The donors file cannot be read. An existing device then uses the donors that it has, because its
+		/* The donors file cannot be read. An existing device then keeps the donors that it has, because its
 		   pages would otherwise be lost. */
 		file = s->donors.items[0] + 1;
 		s->donors.count = 0;

@@ -1,7 +1,7 @@
 /*
  * status: writes the state of a daemon as one line of JSON, for `farpage disk list --json`.
  *
- * Threads. The main thread calls it while the other threads run. It does not allocate.
+ * Threads. The main thread calls status_write() while the other threads run. status_write() does not allocate.
  */
 #ifndef BLOCKDEV_STATUS_H
 #define BLOCKDEV_STATUS_H
@@ -31,7 +31,7 @@ struct status_figure {
 extern const struct status_figure status_figures[];
 extern const unsigned status_figure_count;
 
-/* Writes the JSON. @size must be large enough, as CONTROL_REPLY_MAX is: text that does not fit is cut off. */
+/* Writes the JSON. @size must be large enough, for example CONTROL_REPLY_MAX: text that does not fit is cut off. */
 void status_write(const struct status *status, char *ret_text, size_t size);
 
 #endif

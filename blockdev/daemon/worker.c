@@ -32,7 +32,7 @@ struct served {
 	struct frontend *frontend;
 	struct frontend_device device;
 	int node;                   /* from use_watch() */
-	uint64_t errors_told, told; /* number of errors when they were last logged, and when that was */
+	uint64_t errors_told, told; /* number of errors at the last line about them, and the time of that line */
 	struct relief relief;
 	struct health_told health;
 	struct device_metrics *metrics; /* NULL without --metrics */
@@ -110,7 +110,7 @@ static int store_start(struct served *served)
 	config = far_config_of(settings, worker->runtime, &texts);
 	if (!worker_can_adopt(worker->ops, settings)) {
 		config.state_file = NULL;
-		config.grace_ms = 0; /* nobody will claim the leases again */
+		config.grace_ms = 0; /* no later daemon will claim the leases */
 	} else if (!worker->adopt && (status = state_make(texts.state)) < 0) {
 		return status;
 	}
@@ -158,8 +158,8 @@ static int device_record(const struct worker *worker, const struct frontend_devi
 	return runtime_write_device(worker->runtime, &record);
 }
 
-/* Records the device, so that another process can remove it if this one dies. Errors are ignored, because
-   frontend_begin() records the device again and reports them. */
+/* Records the device, so that another process can remove the device if this process dies. Ignores errors, because
+   frontend_begin() records the device again and reports errors. */
 static void device_made(void *user, const struct frontend_device *device)
 {
 	const struct served *served = user;
@@ -198,8 +198,8 @@ static int frontend_begin(struct served *served)
 	status = device_record(worker, &served->device);
 	if (status < 0) {
 		log_error("cannot write %s/device: %s", worker->runtime->folder, strerror(-status));
-		/* leave() and remove() both close the front end's queues, because the caller closes the disk
-		   next. */
+		/* The caller closes the disk next, so the front end's queues must be closed. Both leave() and remove()
+		   close them. */
 		if (worker->adopt)
 			worker->ops->leave(served->frontend);
 		else
@@ -353,7 +353,8 @@ static void served_tick(void *user)
 	served->told = now;
 }
 
-/* From now on, logs to the log file, because the process that started the daemon no longer reads the log. */
+/* From this call on, the worker logs to the log file, because the process that started the daemon no longer reads the
+   log. */
 static void log_move(const struct settings *settings)
 {
 	int fd = open(settings->log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
@@ -456,7 +457,7 @@ enum worker_end worker_run(const struct worker *worker)
 	begun = clock_now();
 	safety_start(worker->settings->swap);
 	log_debug("memory was locked in %.1f ms", ms_since(begun));
-	/* A device that exists is served even if the port for metrics is in use now. */
+	/* An existing device is served even if another process uses the port for metrics now. */
 	if (worker->settings->metrics && device_metrics_open(worker->settings->metrics, &served.metrics) < 0 &&
 	    !worker->adopt)
 		return WORKER_FAILED;

@@ -1,6 +1,6 @@
 /*
- * worker: the process that serves a device. It opens the store, starts or adopts the device, and serves until it is
- * told to end. Its parent is the keeper (keeper.h), which starts another worker if this one dies.
+ * worker: the process that serves a device. It opens the store, starts or adopts the device, and serves until a request
+ * or signal ends it. Its parent is the keeper (keeper.h), which starts another worker if this worker dies.
  *
  * Threads. The main thread starts the store and the device, and then runs the service (service.h). The store and the
  * front end have threads of their own.
@@ -29,7 +29,7 @@ struct worker {
 	const char *note; /* "", or a line about the choice of the front end, to be logged */
 	bool adopt;       /* adopt the existing device `number` */
 	int32_t number;
-	unsigned restarts; /* number of workers that died before this one */
+	unsigned restarts; /* number of workers that died before this worker */
 	uint64_t started;  /* clock_now() when the daemon started */
 	pid_t keeper;      /* the parent; if it has ended, the worker removes the folder itself */
 	int control;       /* listening socket */

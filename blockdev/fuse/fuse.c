@@ -1,16 +1,16 @@
 /*
  * fuse: the front end (frontend.h) for kernels without ublk: a FUSE file, and a loop device over it.
  *
- * Theory of operation. To start, a FUSE file system that is only a file (fuse_file.h) is mounted at FOLDER/fuse, and
- * queues (fuse_queue.h) serve it. The file is opened for direct I/O, and a loop device is attached to it. So only
- * requests of the block device reach the daemon, and pages are not cached twice.
+ * Theory of operation. To start, this file mounts a FUSE file system that is only a file (fuse_file.h) at FOLDER/fuse.
+ * Queues (fuse_queue.h) serve the FUSE file. Then this file opens the FUSE file for direct I/O and attaches a loop
+ * device. So only requests of the block device reach the daemon, and pages are not cached twice.
  *
- * To remove, the loop device is detached first. Then front_close() unmounts the file, ends the queues, and frees the
- * memory. After a failed start it undoes the steps that were taken. MNT_FORCE aborts the connection, so that the
- * queues' threads end even if another process has the file open.
+ * To remove, this file first detaches the loop device. Then front_close() unmounts the FUSE file, ends the queues, and
+ * frees the memory. After a failed start, front_close() undoes the steps that were taken. MNT_FORCE aborts the FUSE
+ * connection, so that the queues' threads end even if another process has the file open.
  *
- * To clear the device of a dead daemon, fuse_clear() asks the kernel for the path of the file, because nobody else
- * knows it.
+ * To clear the device of a dead daemon, fuse_clear() asks the kernel for the path of the FUSE file. Nobody else knows
+ * the path.
  *
  * Threads. All functions run in the daemon's main thread (frontend.h).
  */
@@ -81,8 +81,8 @@ static int fuse_probe(char ret_why[256])
 
 /* --- The file ------------------------------------------------------------------------------------------------ */
 
-/* Creates an empty file and mounts the file system over it. @device is an open /dev/fuse, which becomes a descriptor
-   of the connection. Logs the reason of a failure. */
+/* Creates an empty file and mounts the file system over it. @device is an open /dev/fuse. Mounting makes it a
+   descriptor of the FUSE connection. Logs the reason of a failure. */
 static int front_mount(struct fuse_front *front, int device)
 {
 	int file = open(front->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), status;
@@ -157,8 +157,8 @@ static int front_attach(struct fuse_front *front)
 	int file = open(front->path, O_RDWR | O_DIRECT | O_CLOEXEC), status;
 	struct stat stat;
 
-	/* fstat() makes the kernel ask the daemon for the file's size. The loop driver needs it, but does not
-	   ask. */
+	/* fstat() makes the kernel ask the daemon for the file's size. The loop driver needs the size, but does not ask
+	   for it. */
 	if (file < 0 || fstat(file, &stat) < 0) {
 		status = -errno;
 		log_error("cannot open %s, which this process serves: %s", front->path, strerror(-status));

@@ -10,8 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define FOREVER_S 1000000000u /* how long the kernel may cache attributes: they never change */
-#define INIT_LEAST 16u        /* length of the first message's body before Linux 5.17 */
+#define FOREVER_S 1000000000u /* how long the kernel may cache attributes, which never change */
+#define INIT_LEAST 16u        /* length of the body of the kernel's first message before Linux 5.17 */
 /* With these, the kernel sends several requests for one file at a time, each of more than a page. */
 #define CAPABILITIES (FUSE_ASYNC_READ | FUSE_ASYNC_DIO | FUSE_BIG_WRITES | FUSE_MAX_PAGES)
 

@@ -132,8 +132,8 @@ static bool sleep_for_news(struct fuse_queue *queue)
 	return polled[2].revents;
 }
 
-/* Called after a poll without result, while requests are in progress. Returns at once until the wait has lasted
-   spin.ns, and sleeps after that. */
+/* The caller has polled without result, while requests are in progress. If the wait has lasted less than spin.ns,
+   returns after a yield; otherwise sleeps. */
 static void wait_for_news(struct fuse_queue *queue, unsigned polls)
 {
 	uint64_t now;
@@ -144,14 +144,14 @@ static void wait_for_news(struct fuse_queue *queue, unsigned polls)
 	if (!queue->waits_since)
 		queue->waits_since = now;
 	if (now - queue->waits_since < queue->spin.ns) {
-		sched_yield(); /* a donor on this machine, or the requesting program, may need it */
+		sched_yield(); /* a donor on this machine, or the requesting program, may need the processor */
 		return;
 	}
 	sleep_for_news(queue);
 	queue->slept = true;
 }
 
-/* Ends the wait for an answer. If the thread has slept in it, reports to spin.h how long the answer took. */
+/* Ends the wait for an answer. If the thread has slept in this wait, tells spin.h how long the answer took. */
 static void learn(struct fuse_queue *queue)
 {
 	if (queue->waits_since && queue->slept)
@@ -168,8 +168,8 @@ static void tick(struct fuse_queue *queue, bool ticks)
 	queue->ticks = timer_settime(queue->timer, 0, &period, NULL) == 0 && ticks;
 }
 
-/* Sleeps until the kernel has a request, and takes it. Must be called only while no request is in progress. Returns
-   the number of requests taken, or 0 if the disk must be polled first. */
+/* Must be called only while no request is in progress. Sleeps until the kernel has a request, and takes the request.
+   Returns the number of requests taken, or 0 if the caller must first poll the disk. */
 static unsigned wait_for_request(struct fuse_queue *queue)
 {
 	unsigned taken;
@@ -269,7 +269,7 @@ static int memory_open(struct fuse_queue *queue)
 	queue->free = calloc(queue->depth, sizeof *queue->free);
 	if (!queue->slots || !queue->free)
 		return -ENOMEM;
-	/* Each slot begins with one more page, which ends with the headers. */
+	/* A slot is one page longer than its data: the headers are at the end of the slot's first page. */
 	queue->slot_bytes = STORE_PAGE + queue->file->request_bytes;
 	arena = mmap(NULL, queue->depth * queue->slot_bytes, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

@@ -1,32 +1,34 @@
 /*
  * fuse_queue: a thread that serves requests to the FUSE file from a disk.
  *
- * Theory of operation. The thread reads a request from the FUSE connection into a slot. A slot is registered with
- * the store and placed so that a WRITE's data begins on a page. The disk writes that data to the store from the
- * slot, and reads a READ's data into the slot. So only the kernel copies data. When the disk has finished the
- * request, the thread writes the answer to the descriptor that the request was read from. Each queue has
- * descriptors of its own (FUSE_DEV_IOC_CLONE). A request takes two system calls, read and writev. Nothing is
- * allocated after the start.
+ * Theory of operation. The thread reads a request from the FUSE connection into a slot. Slots are registered with the
+ * store, and placed so that a WRITE's data begins on a page. The disk writes this data to the store straight from the
+ * slot, and reads a READ's data straight into the slot. So only the kernel copies data. When the disk has finished the
+ * request, the thread writes the answer to the descriptor that the request was read from. Each queue has descriptors of
+ * its own (FUSE_DEV_IOC_CLONE). A request takes two system calls, read and writev. Nothing is allocated after the
+ * start.
  *
- * Waiting, with requests in progress. The thread alternately reads a non-blocking descriptor and polls the disk,
- * for as long as spin.h says. Then it sleeps in poll(2) on this descriptor and the disk's. All requests that were
- * read in one turn are submitted together.
+ * Waiting, with requests in progress. The thread alternately reads a non-blocking descriptor and polls the disk, for as
+ * long as spin.h says. Then it sleeps in poll(2) on this descriptor and the disk's descriptors. The thread submits all
+ * requests of one turn together.
  *
- * Waiting, without requests. The thread sleeps in a read of a blocking descriptor. That needs no further system
- * call, and a request wakes only one thread. With the store in local memory, a single request of 4 KiB took 9.4 us.
- * It took 12.9 us if the thread armed the store and called epoll_wait() over both descriptors before each read.
+ * Waiting, without requests. The thread sleeps in a read of a blocking descriptor. This read also returns the next
+ * request, and a request wakes only one thread. With the store in local memory, a single request of 4 KiB took 9.4 us.
+ * The same request took 12.9 us when the thread armed the store and called epoll_wait() over both descriptors before
+ * each read.
  *
- * But the disk must be polled now and then even without requests, because the store has to learn that a donor has
- * left or returned. So a timer interrupts the read by a signal every TICK_NS, 20 ms. If there was no request since
- * the last tick, the thread stops the timer and sleeps in poll(2). The next request starts the timer again. So an
- * idle device causes no wake-ups.
+ * But even without requests, the thread must poll the disk now and then, so that the store learns when a donor leaves
+ * or returns. So a timer interrupts the read by a signal every TICK_NS, 20 ms. If there was no request since the last
+ * tick, the thread stops the timer and sleeps in poll(2). The next request starts the timer again. So an idle device
+ * causes no wake-ups.
  *
- * The signal can arrive at any moment. So the store must accept that its system calls are interrupted.
+ * The signal can arrive at any moment, also in a system call of the store. So the store must accept that its system
+ * calls fail with EINTR.
  *
  * The end. When the file system is unmounted or the connection is aborted, reads fail with ENODEV or ECONNABORTED.
  * The thread waits for requests in progress, and ends.
  *
- * Threads. The main thread calls the functions. Everything else runs in the queue's thread.
+ * Threads. The main thread calls these functions. All serving runs in the queue's thread.
  */
 #ifndef BLOCKDEV_FUSE_QUEUE_H
 #define BLOCKDEV_FUSE_QUEUE_H
@@ -48,7 +50,7 @@ struct fuse_queue;
    store, or another -errno. */
 int fuse_queue_start(const struct fuse_file *file, const struct fuse_queue_config *config,
 		     struct fuse_queue **ret_queue);
-/* Waits until the thread has ended, and frees the queue. The caller has ended the connection. */
+/* The caller has ended the FUSE connection. Waits until the thread has ended, and frees the queue. */
 void fuse_queue_end(struct fuse_queue *queue);
 
 #endif

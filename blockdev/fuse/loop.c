@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOP_RACES_MAX 64           /* most attempts, if other processes take the free number first */
+#define LOOP_RACES_MAX 64           /* most attempts to get a free number before another process takes it */
 #define LOOP_LINGER_NS 1000000000ul /* for programs that only look at a device, such as udev */
 #define LOOP_LOOK_NS 1000000
 
@@ -26,7 +26,7 @@ void loop_path(int32_t number, char ret_path[LOOP_PATH_MAX])
 	snprintf(ret_path, LOOP_PATH_MAX, "/dev/loop%d", (int)number);
 }
 
-/* Creates the device's file in /dev, which may be missing. Returns 0, -ENODEV if there is no such device, or another
+/* Creates the device's file in /dev if the file is missing. Returns 0, -ENODEV if there is no such device, or another
    -errno. */
 static int loop_make_file(int32_t number, const char *path)
 {
@@ -87,7 +87,7 @@ static bool loop_is_direct(int device)
 	return ioctl(device, LOOP_GET_STATUS64, &info) == 0 && info.lo_flags & LO_FLAGS_DIRECT_IO;
 }
 
-/* Sets up device @number over @file. Returns 0, -EBUSY if another process has taken the number first, or another
+/* Sets up device @number over @file. Returns 0, -EBUSY if another process has taken the number meanwhile, or another
    -errno after logging the reason. */
 static int loop_configure(int32_t number, int file, const char *name, uint32_t block_bytes, char *ret_backing,
 			  size_t size)
@@ -167,8 +167,8 @@ static bool loop_is_over(int32_t number, const char *backing)
 	return loop_backing(number, path, sizeof path) == 0 && strcmp(path, backing) == 0;
 }
 
-/* Withdraws the request to end the device, because another process has it open. Otherwise the device would end when
-   that process closes it. Returns -EBUSY if the device stays, 0 if it has ended, or another -errno. */
+/* Withdraws the request to end the device, because another process has the device open. Otherwise the device would end
+   when that process closes it. Returns -EBUSY if the device stays, 0 if it has ended, or another -errno. */
 static int loop_keep(int32_t number)
 {
 	struct loop_info64 info;

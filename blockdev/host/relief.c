@@ -15,8 +15,8 @@ unsigned relief_step(unsigned step, const struct relief_sight *sight)
 {
 	if (sight->answered || !sight->inflight)
 		return 0;
-	/* Twice the reserve, because the kernel raises its watermarks for a while after it has broken up large
-	   blocks of memory. */
+	/* Twice the reserve counts as short, because the kernel raises its watermarks for a while after it has broken
+	   up large blocks of memory. */
 	if (sight->free_kib > sight->kept_kib * 2)
 		return step;
 	return step < RELIEF_MOST ? step + 1 : step;
@@ -58,7 +58,7 @@ void relief_open(struct relief *relief, const char *name, const char *path)
 	snprintf(file, sizeof file, "/sys/block/%s/inflight", last + 1);
 	relief->inflight = open(file, O_RDONLY | O_CLOEXEC);
 	relief->meminfo = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-	/* The last worker may have lowered the reserve. */
+	/* The previous worker may have lowered the reserve. */
 	relief->step = watermarks_step(&relief->record, RELIEF_MOST);
 }
 

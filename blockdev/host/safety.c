@@ -28,10 +28,10 @@
 #endif
 
 #define STACK_BYTES ((size_t)512 << 10) /* per thread; a thread needs little */
-#define HEAP_AHEAD (1 << 20)            /* malloc extends its heap by this much */
+#define HEAP_AHEAD (1 << 20)            /* malloc extends its heap by this many bytes */
 #define MAPPED_APART (8 << 20)          /* larger blocks are mappings of their own */
-/* Larger mappings are not touched here. They are a store's tables or a front end's buffers, and their owners touch
-   the used parts. */
+/* Larger mappings are not touched here. Such mappings are a store's tables or a front end's buffers, and their owners
+   touch the used parts. */
 #define TOUCHED_MAX ((uint64_t)16 << 20)
 
 static const char *const names[] = {
@@ -53,7 +53,7 @@ static const char *const consequences[] = {
 };
 _Static_assert(sizeof consequences / sizeof consequences[0] == SAFETY_STEPS, "a line for each step");
 
-/* For each step 0, or the errno that refused it. Belongs to the main thread. */
+/* For each step: 0, or the errno with which the kernel refused the step. Belongs to the main thread. */
 static int errors[SAFETY_STEPS] = {
     [SAFETY_LOCKED] = EAGAIN,  [SAFETY_IO_FLUSHER] = EAGAIN, [SAFETY_OOM_EXEMPT] = EAGAIN,
     [SAFETY_TOUCHED] = EAGAIN, [SAFETY_REALTIME] = EAGAIN,
@@ -120,7 +120,7 @@ static int memory_lock(void)
 {
 	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
 
-	/* If this fails, mlockall() shows whether that matters. */
+	/* If setrlimit() fails, mlockall() shows whether the old limit is enough. */
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	if (mlockall(MCL_CURRENT) < 0 || mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) < 0)
 		return errno;
@@ -192,7 +192,7 @@ static int mapping_touch(const struct mapping *mapping)
 	advice = mapping->access[1] == 'w' ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
 	if (madvise((void *)(uintptr_t)mapping->begin, length, advice) == 0)
 		return 0;
-	/* Other errors are from mappings of devices (rings, registers), which need not be touched. */
+	/* Other errors come from mappings of devices (rings, registers), which need not be touched. */
 	return errno == ENOMEM ? ENOMEM : 0;
 }
 
@@ -215,7 +215,7 @@ void safety_log(void)
 {
 	int fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 
-	if (fd < 0) { /* fails for a socket, such as the journal's; no other process shares it */
+	if (fd < 0) { /* fails for a socket, such as the journal's, which no other process shares */
 		fcntl(STDERR_FILENO, F_SETFL, fcntl(STDERR_FILENO, F_GETFL) | O_NONBLOCK);
 		return;
 	}

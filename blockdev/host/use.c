@@ -52,7 +52,7 @@ static bool device_of(const char *path, dev_t *ret_device)
 	return true;
 }
 
-/* The list has the path that swapon was given. The file may have been renamed since, or removed: "PATH
+/* /proc/swaps has the path that the caller of swapon(2) gave. The file may have been renamed since, or removed: "PATH
    (deleted)". */
 static bool swap_find(dev_t device, char ret_text[USE_TEXT_MAX])
 {
@@ -155,8 +155,8 @@ static bool process_has_open(unsigned process, const char *device)
 	return found;
 }
 
-/* Finds a loop device over the device at @path. The kernel itself opens @path for it, and not exclusively, so only
-   /sys shows this use. */
+/* Finds a loop device over the device at @path. The kernel itself opens @path for the loop device, and not exclusively,
+   so only /sys shows this use. */
 static bool loop_find(const char *path, char ret_text[USE_TEXT_MAX])
 {
 	DIR *disks = opendir("/sys/block");

@@ -58,9 +58,9 @@ static uint64_t most(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* The reserve is the kernel's own choice, plus twice the bytes that the device may have in progress. Twice, because
-   a task that may use the reserve gets about half of it. The watermarks are as far apart as the bytes in progress,
-   so that kswapd has begun to write so many bytes before programs reach the reserve. */
+/* The reserve is the kernel's own choice, plus twice the bytes that the device may have in progress. Twice, because a
+   task that may use the reserve gets about half of the reserve. The watermarks are as far apart as the number of bytes
+   in progress. So kswapd has begun to write that many bytes before programs reach the reserve. */
 struct watermarks watermarks_needed(uint64_t memory_kib, uint64_t flight_kib)
 {
 	uint64_t own = most(OWN_LEAST_KIB, least(root_of(memory_kib * 16), OWN_MOST_KIB));
@@ -102,9 +102,10 @@ struct watermarks_record watermarks_plan(const struct watermarks *now, const str
 			highest = others[i].set.at[which] > highest->set.at[which] ? &others[i] : highest;
 			found = most(found, others[i].found.at[which]);
 		}
-		/* If a daemon has set the present value, the other records have the value before the first device.
-		   The new value must be at least the highest value set, or it would look like a change by somebody
-		   else. The present value may be lower than that, because of relief.h. */
+		/* If a daemon has set the present value, the other records have the value before the first device. The
+		   new value must be at least the highest value that a daemon has set. Otherwise it would look like a
+		   change by somebody else. The present value may be lower than the highest value set, because of
+		   relief.h. */
 		if (count && value_is_of(highest, (enum watermark)which, now->at[which])) {
 			plan.found.at[which] = found;
 			base = highest->set.at[which];
@@ -282,7 +283,7 @@ static unsigned others_read(const char *name, struct watermarks_record others[OT
 	return count;
 }
 
-/* Writes the values that have changed. After an error, undoes those already written, in reverse order. */
+/* Writes the values that have changed. After an error, undoes the values already written, in reverse order. */
 static int values_write(const struct watermarks *now, const struct watermarks *values)
 {
 	int status = 0;
@@ -313,8 +314,8 @@ static int raise_locked(const struct runtime *runtime, const struct watermarks *
 		return status;
 	}
 	record = watermarks_plan(&now, needed, others, others_read(runtime->name, others));
-	/* The record is written first. If the process dies before the values are written, the undo finds other
-	   values and leaves them. */
+	/* Writes the record first. If the process dies before the values are written, watermarks_restore() finds other
+	   values than those of the record, and leaves them. */
 	status = runtime_write(runtime, FILE_NAME, text, watermarks_format(&record, text));
 	if (status < 0)
 		log_warning("cannot write %s/" FILE_NAME ": %s", runtime->folder, strerror(-status));

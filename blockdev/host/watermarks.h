@@ -2,22 +2,22 @@
  * watermarks: sets how much memory the kernel holds in reserve, and how early it begins to swap, while the machine
  * may swap to our devices.
  *
- * Theory of operation. Pages are swapped out when memory has run out. But sending them to a donor needs memory, too,
- * for socket buffers and requests. Two kernel settings provide it:
+ * Theory of operation. The kernel swaps pages out when memory has run out. But sending these pages to a donor needs
+ * memory, too, for socket buffers and requests. Two kernel settings provide this memory:
  *
  * - vm.min_free_kbytes is a reserve that ordinary tasks may not use. Interrupts of the network and soft-RoCE may use
  *   most of it (mm/page_alloc.c, ALLOC_MIN_RESERVE, ALLOC_NON_BLOCK).
- * - vm.watermark_scale_factor, in 1/10000 of memory, says how far above the reserve kswapd wakes, and how much
- *   further above it kswapd stops. Programs can use this memory while the first pages are still being sent.
+ * - vm.watermark_scale_factor, in 1/10000 of memory, says how far above the reserve kswapd begins to reclaim, and how
+ *   much further up it stops. Programs can use this memory while the first pages are still being sent.
  *
- * watermarks_needed() computes and explains the values. Settings with lower values are raised before the device
- * exists, and restored when it is removed.
+ * watermarks_needed() computes and explains the values. The daemon raises settings with lower values before the device
+ * exists, and restores them when the device is removed.
  *
  * A record, the file `watermarks` in the device's folder, has the values found and the values set. So any process
- * that removes the device can restore them, even after a crash. With several devices, all records have the same
- * found values: the values before the first device. When one device is removed, the values become the highest that
- * the other devices have set. If the present value is not the highest one set, somebody else has changed it, so it
- * is not touched.
+ * that removes the device can restore them, even after a crash. With several devices, all records have the same found
+ * values: the values before the first device. When a device is removed, the settings get the highest values that the
+ * other devices have set. If the present value is not the highest value set, somebody else has changed the setting, and
+ * farpage leaves it alone.
  *
  * devices.h has the structs, and the functions that only read. FARPAGE_SYSCTL_VM names a folder in place of
  * /proc/sys/vm, for tests.

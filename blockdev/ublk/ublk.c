@@ -1,21 +1,22 @@
 /*
  * ublk: the front end (frontend.h) for the kernel's ublk driver (ublk_abi.h).
  *
- * Theory of operation. To start, ADD creates the character device /dev/ublkcN. The queues are prepared, and fetch
- * all tags through this file. START then creates the disk /dev/ublkbN. The data of all requests is in one arena,
- * which is registered with the store once. Each tag has request_bytes of it.
+ * Theory of operation. To start, the command ADD creates the character device /dev/ublkcN. ublk.c prepares the queues,
+ * which then fetch all tags (ublk_queue.h) through /dev/ublkcN. The command START creates the disk /dev/ublkbN. The
+ * data of all requests is in one arena, which is registered with the store once. Each tag has request_bytes of the
+ * arena.
  *
- * To adopt, the same is done with an existing device: START_RECOVERY, fetch all tags, END_RECOVERY. If this process
- * dies between START_RECOVERY and END_RECOVERY, the device may be lost. So this time must be short, and the queues,
- * which may wait for donors, are prepared before.
+ * To adopt an existing device, ublk.c sends START_RECOVERY, lets the queues fetch all tags, and sends END_RECOVERY. If
+ * this process dies between START_RECOVERY and END_RECOVERY, the device may be lost. So this time must be short.
+ * Therefore ublk.c prepares the queues before START_RECOVERY, because they may have to wait for donors.
  *
- * To remove, the disk is first opened exclusively, so that nobody can mount it. STOP waits for the requests in
- * progress and ends the commands of all tags. DELETE waits until all users have closed the device, so the queues and
- * /dev/ublkcN are closed before.
+ * To remove, ublk.c first opens the disk exclusively, so that nobody can mount the disk. STOP waits for the requests in
+ * progress and ends the commands of all tags. DELETE waits until all users have closed /dev/ublkcN, so ublk.c closes
+ * its queues and /dev/ublkcN before DELETE.
  *
  * A bug of Linux before 6.16: if a server dies during an adoption, when only some queues have fetched their tags,
- * the next START_RECOVERY crashes the kernel. This state lasts microseconds. As long as it lasts, the device's
- * folder has a file `fetching`. A daemon that finds this file does not adopt.
+ * the next START_RECOVERY crashes the kernel. This state lasts some microseconds. During that time the device's folder
+ * has a file `fetching`. A daemon that finds this file does not adopt the device.
  *
  * Threads. See frontend.h, and ublk_queue.h for the queues' threads.
  */
@@ -47,9 +48,9 @@
 #define ARENA_DEFAULT (16u << 20)
 #define ARENA_ALIGN (2u << 20) /* a huge page */
 #define PAGE_SHIFT 12
-/* Most bytes of one discard. The kernel splits longer ones, so that other requests are served in between. */
+/* Most bytes of one discard. The kernel splits longer discards, so that other requests are served in between. */
 #define DISCARD_BYTES (128u << 20)
-/* The kernel needs up to this time to notice that the old server has ended. It is more than the default timeout of
+/* The kernel needs up to this time to notice that the old server has ended. The value exceeds the default timeout of
    requests (30 s), in case somebody has undone ublk_device_tune(). */
 #define QUIESCE_NS 40000000000ull
 /* How long to wait for a living server, which may be about to end. */
@@ -216,7 +217,7 @@ static int ublk_new(const struct frontend_config *config, struct disk *disk, str
 	return 0;
 }
 
-/* Ends a start or an adoption. Closes the control, because it is rarely needed later. */
+/* Completes a start or an adoption. Closes the control, because it is rarely needed later. */
 static void ublk_started(struct ublk *ublk, struct frontend **ret_frontend)
 {
 	ublk_control_close(ublk->control);
@@ -358,7 +359,7 @@ static bool process_lives(int pid)
 	return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
 }
 
-/* Waits until the device has no server. Returns 0, -EBUSY if it still has one, or another -errno. */
+/* Waits until the device has no server. Returns 0, -EBUSY if the device still has a server, or another -errno. */
 static int device_wait_quiesced(struct ublk_control *control, uint32_t number, struct ublk_info *ret_info)
 {
 	uint64_t begin = clock_now();
@@ -368,8 +369,8 @@ static int device_wait_quiesced(struct ublk_control *control, uint32_t number, s
 		status = ublk_control_info(control, number, ret_info);
 		if (status < 0 || ret_info->state != UBLK_LIVE)
 			return status;
-		/* A living server may be about to end, so it gets SERVED_NS. If it is dead, the kernel needs up to
-		   QUIESCE_NS to notice. */
+		/* A living server may be about to end, so it gets SERVED_NS. If the server is dead, the kernel needs up
+		   to QUIESCE_NS to notice. */
 		bool served =
 		    ret_info->server_pid > 0 && ret_info->server_pid != getpid() && process_lives(ret_info->server_pid);
 		if (clock_now() - begin > (served ? SERVED_NS : QUIESCE_NS))
@@ -433,8 +434,8 @@ static int device_check(struct ublk *ublk, const char *folder)
 	return -ENOTRECOVERABLE;
 }
 
-/* Begins the recovery. While the kernel has not yet released the dead server's rings, it answers EBUSY, and the
-   call is repeated. */
+/* Begins the recovery. While the kernel has not yet released the dead server's rings, it answers EBUSY, and this
+   function tries again. */
 static int recovery_start(struct ublk *ublk)
 {
 	uint64_t deadline = clock_now() + QUIESCE_NS;
@@ -443,8 +444,8 @@ static int recovery_start(struct ublk *ublk)
 	while ((status = ublk_control_start_recovery(ublk->control, ublk->info.number)) == -EBUSY &&
 	       clock_now() < deadline)
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-	/* From Linux 6.11 on, EINVAL means that the last server died after it began the recovery, before it fetched
-	   a tag. The recovery then continues. */
+	/* From Linux 6.11 on, EINVAL means that the last server died after it had begun the recovery, but before it
+	   fetched a tag. This process then continues that recovery. */
 	if (status == -EINVAL)
 		status = 0;
 	return status < 0 ? ublk_fail(ublk, "the kernel does not hand its ublk device over", status) : 0;

@@ -1,5 +1,5 @@
 /*
- * ublk_abi: the interface between the kernel's ublk driver and its servers, as far as farpage uses it.
+ * ublk_abi: the interface between the kernel's ublk driver and a server, as far as farpage uses it.
  *
  * Source: Linux 6.12, Documentation/block/ublk.rst and include/uapi/linux/ublk_cmd.h. Debian 12's header (Linux 6.1)
  * lacks the ioctl-encoded commands and GET_FEATURES. So this file has definitions of its own, with names that do not
@@ -7,10 +7,11 @@
  *
  * Commands about devices are io_uring commands on /dev/ublk-control: 128-byte entries with a `struct ublk_command`.
  *
- * Requests of device N are exchanged on /dev/ublkcN. A read-only mapping of this file has the descriptors of each
- * queue, one per tag. A FETCH or COMMIT_AND_FETCH command for a tag (a `struct ublk_io_command` in a 64-byte entry)
- * completes when the tag's descriptor has a request. The kernel copies the data between the request and the address
- * that the command gives: for a write before the command completes, for a read in COMMIT_AND_FETCH.
+ * Requests of device N are exchanged on /dev/ublkcN. A read-only mapping of this file has the request descriptors of
+ * each queue, one per tag (ublk_queue.h). A FETCH or COMMIT_AND_FETCH command for a tag (a `struct ublk_io_command` in
+ * a 64-byte entry) completes when the tag's descriptor has a request. The kernel copies the data between the request
+ * and the address in the command. It copies the data of a write before the command completes, and the data of a read at
+ * COMMIT_AND_FETCH.
  */
 #ifndef BLOCKDEV_UBLK_ABI_H
 #define BLOCKDEV_UBLK_ABI_H
@@ -21,7 +22,7 @@
 
 #define UBLK_CONTROL_PATH "/dev/ublk-control"
 
-/* Commands about devices. Kernels before 6.4 know only these numbers. */
+/* Commands about devices. Kernels before 6.4 know the commands only by these numbers. */
 enum ublk_operation {
 	UBLK_GET_INFO = 0x02,
 	UBLK_ADD = 0x04,
@@ -38,7 +39,7 @@ enum ublk_operation {
 /* Commands about a tag. */
 enum ublk_io_operation { UBLK_FETCH = 0x20, UBLK_COMMIT_AND_FETCH = 0x21 };
 
-/* The encoding since Linux 6.4. Kernels without BLKDEV_UBLK_LEGACY_OPCODES accept only encoded commands. */
+/* The encoding of commands since Linux 6.4. Kernels without BLKDEV_UBLK_LEGACY_OPCODES accept only encoded commands. */
 #define UBLK_ENCODED_READ(operation) _IOR('u', operation, struct ublk_command)
 #define UBLK_ENCODED_BOTH(operation) _IOWR('u', operation, struct ublk_command)
 #define UBLK_ENCODED_IO(operation) _IOWR('u', operation, struct ublk_io_command)

@@ -48,8 +48,8 @@ static uint32_t control_encode(const struct ublk_control *control, enum ublk_ope
 	}
 }
 
-/* Replaces the ring after a timeout. Closing the old ring cancels the command if the kernel still can. The old
-   memory is abandoned, because the command may still write to it. */
+/* Replaces the ring after a timeout. Closing the old ring cancels the command if the kernel still can. Abandons the old
+   memory, because the command may still write to it. */
 static void control_renew(struct ublk_control *control)
 {
 	union memory *memory = calloc(1, sizeof *memory);

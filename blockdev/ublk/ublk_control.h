@@ -1,16 +1,16 @@
 /*
  * ublk_control: sends commands about ublk devices to /dev/ublk-control.
  *
- * Theory of operation. A command is submitted to a small io_uring with 128-byte entries, and waited for up to a
- * deadline, because some commands wait for other processes. For example, DELETE waits until all users have closed
- * the device. The memory of a command belongs to the control: after a timeout the kernel may still write to it, so
- * it is abandoned together with the ring.
+ * Theory of operation. The control submits a command to a small io_uring with 128-byte entries. It waits for the result
+ * only up to a deadline, because some commands wait for other processes. For example, DELETE waits until all users have
+ * closed the device. The memory of a command belongs to the control. After a timeout the kernel may still write to this
+ * memory, so the control abandons it together with the ring.
  *
- * Commands are numbered in one of two ways (ublk_abi.h). GET_FEATURES exists only in the newer way, so the first
- * command shows which way the kernel has.
+ * Kernels number the commands in one of two ways (ublk_abi.h). GET_FEATURES exists only in the newer way, so this first
+ * command shows which way the kernel uses.
  *
- * Threads. One thread at a time. Nothing here logs. The functions return 0, -ENODEV if there is no such device,
- * -EOPNOTSUPP if the kernel is too old for the command, or -EBUSY, -EEXIST, -EPERM or -ETIMEDOUT.
+ * Threads. Only one thread at a time may use a control. The functions do not log. They return 0, -ENODEV if there is no
+ * such device, -EOPNOTSUPP if the kernel is too old for the command, or -EBUSY, -EEXIST, -EPERM or -ETIMEDOUT.
  */
 #ifndef BLOCKDEV_UBLK_CONTROL_H
 #define BLOCKDEV_UBLK_CONTROL_H
@@ -39,18 +39,19 @@ int ublk_control_set_parameters(struct ublk_control *control, uint32_t number,
 				const struct ublk_parameters *parameters);
 int ublk_control_get_parameters(struct ublk_control *control, uint32_t number, struct ublk_parameters *ret_parameters);
 int ublk_control_info(struct ublk_control *control, uint32_t number, struct ublk_info *ret_info);
-/* Creates /dev/ublkbN. All tags must have been fetched. The kernel reads the first sectors, so the queues must be
+/* All tags must have been fetched. Creates /dev/ublkbN. The kernel then reads the first sectors, so the queues must be
    serving. */
 int ublk_control_start(struct ublk_control *control, uint32_t number);
-/* Removes /dev/ublkbN: new requests fail, the server's requests are waited for, and then the commands of all tags
-   end. */
+/* Removes /dev/ublkbN. New requests fail. The kernel waits for the requests that the server has, and then ends the
+   commands of all tags. */
 int ublk_control_stop(struct ublk_control *control, uint32_t number);
-/* Removes /dev/ublkcN. Waits until all users have closed it. */
+/* Removes /dev/ublkcN. Waits until all users have closed this file. */
 int ublk_control_delete(struct ublk_control *control, uint32_t number);
 /* Begins a recovery, after which /dev/ublkcN can be opened and tags can be fetched. Returns -EBUSY if the old server
    has not ended yet. */
 int ublk_control_start_recovery(struct ublk_control *control, uint32_t number);
-/* Ends a recovery. All tags must have been fetched. Requests then arrive, unanswered old ones first. */
+/* All tags must have been fetched. Ends a recovery. Requests then arrive, first the old requests that were not
+   answered. */
 int ublk_control_end_recovery(struct ublk_control *control, uint32_t number);
 
 #endif

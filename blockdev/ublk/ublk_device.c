@@ -19,7 +19,7 @@
 /* A program that only looks at a disk, such as udev, closes it within this time. */
 #define LINGER_NS 1000000000ull
 #define OPENER_LOOK_NS 20000000 /* not shorter, because each look reads all of /proc */
-/* The kernel's timers round it up to whole seconds anyway. */
+/* Not shorter, because the kernel's timers round this time up to whole seconds. */
 #define SERVER_LOOK_MS 1000u
 
 void ublk_device_path(uint32_t number, char *ret_path, size_t size)
@@ -56,7 +56,7 @@ int ublk_device_wait(uint32_t number)
 	int fd = -1, status;
 
 	ublk_device_path(number, path, sizeof path);
-	/* O_PATH, because another kind of open would prevent others from opening the disk exclusively. */
+	/* O_PATH, because any other open would prevent others from opening the disk exclusively. */
 	status = appearing_open(path, O_PATH, &fd);
 	if (status < 0)
 		return status == -ENOENT ? -ETIMEDOUT : status;
@@ -64,7 +64,7 @@ int ublk_device_wait(uint32_t number)
 	return 0;
 }
 
-/* Waits until no process has the disk open. Returns -EBUSY if one has it open for too long. */
+/* Waits until no other process has the disk open. Returns -EBUSY if a process has the disk open for too long. */
 static int openers_wait(const char *path)
 {
 	uint64_t deadline = clock_now() + LINGER_NS;
@@ -89,9 +89,9 @@ int ublk_device_hold(uint32_t number, int *ret_fd)
 		return errno == ENXIO || errno == ENODEV ? -ENOENT : -errno;
 	/*
 	 * Other processes may have the disk open without O_EXCL. An example is udev, which looks at a disk that was
-	 * just written or swapped off. The kernel would remove the disk while they have it open, and then wait for
-	 * them. So openers_wait() waits for them first. Nobody can mount the disk in that time, because it is open
-	 * exclusively.
+	 * just written or swapped off. The kernel would remove the disk while such processes have it open, and then
+	 * wait for them. So openers_wait() waits for them first. Nobody can mount the disk meanwhile, because this
+	 * process has it open exclusively.
 	 */
 	if (openers_wait(path) < 0) {
 		close(fd);

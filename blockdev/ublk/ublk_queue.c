@@ -42,22 +42,22 @@ struct ublk_queue {
 	struct disk_request *requests; /* by tag */
 	struct disk_request **done;
 	unsigned fetched;       /* number of tags that the kernel has not ended */
-	int sources[SOURCES];   /* their descriptors; the tick has none */
+	int sources[SOURCES];   /* descriptors of the sources; the tick has none */
 	bool polled[SOURCES];   /* the ring waits for the source */
 	uint32_t fetch, commit; /* the two operations, encoded */
 	struct spin spin;
 	bool complained;
 	bool used;                 /* there was a request since the last tick */
-	bool ticked;               /* there was a tick in this round */
+	bool ticked;               /* the timer has expired in this round */
 	bool told;                 /* the disk may have work */
 	bool armed;                /* a tick has armed the disk */
-	uint64_t unanswered_since; /* start of the polling that ended without an answer before the thread slept, or 0 */
+	uint64_t unanswered_since; /* if polling ended without an answer: when that polling began; otherwise 0 */
 
 	pthread_t thread;
 	char name[16];
 	int fd;
 	atomic_bool end;
-	/* Progress of the thread, for which the main thread waits. */
+	/* The main thread waits for the progress of the queue's thread. */
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
 	enum phase phase;
@@ -73,7 +73,7 @@ static void queue_move(struct ublk_queue *queue, enum phase phase, int status)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-/* Waits until the phase is not @phase any more. Returns the new phase. */
+/* Waits until the phase is no longer @phase. Returns the new phase. */
 static enum phase queue_wait_past(struct ublk_queue *queue, enum phase phase)
 {
 	enum phase now;
@@ -97,7 +97,7 @@ static void tag_command(struct ublk_queue *queue, unsigned tag, uint32_t operati
 					  .address = (uintptr_t)queue->config.data +
 						     (uint64_t)tag * queue->config.request_bytes};
 
-	/* An entry is always free: the ring has one per tag, and a tag has one command at a time. */
+	/* An entry is always free: the ring has an entry for each tag, and a tag has one command at a time. */
 	io_uring_prep_rw(IORING_OP_URING_CMD, submission, 0, NULL, 0, 0);
 	submission->flags = IOSQE_FIXED_FILE;
 	submission->cmd_op = operation;
@@ -210,8 +210,8 @@ static bool ring_has_work(struct ublk_queue *queue)
 
 /* --- Waiting --------------------------------------------------------------------------------------------- */
 
-/* Called when an answer arrives. If the polling had ended before, tells spin.h how long the answer took, because
-   longer polling may pay next time. */
+/* Called when an answer arrives. If the polling had ended before the answer, tells spin.h how long the answer took,
+   because longer polling may succeed next time. */
 static void queue_answered(struct ublk_queue *queue)
 {
 	if (queue->unanswered_since)
@@ -240,8 +240,8 @@ static bool queue_spin(struct ublk_queue *queue)
 			break;
 		if (polls % POLLS_A_LOOK)
 			continue;
-		/* The requesting program or a donor may need this processor. Once it has run, an answer is
-		   likely. */
+		/* The requesting program or a donor may need this processor. An answer is likely once either has
+		   run. */
 		sched_yield();
 		last = clock_now() - begin > queue->spin.ns;
 	}
@@ -353,7 +353,7 @@ static int queue_prepare(struct ublk_queue *queue)
 	return 0;
 }
 
-/* Maps the descriptors and fetches all tags. Nothing may come between these steps; see ublk_queue.h. */
+/* Maps the descriptors and fetches all tags. Nothing may come between these two steps; see ublk_queue.h. */
 static int queue_fetch(struct ublk_queue *queue)
 {
 	const struct ublk_queue_config *config = &queue->config;

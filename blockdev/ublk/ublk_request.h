@@ -10,7 +10,7 @@
 #include "blockdev/ublk/ublk_abi.h"
 
 /* Sets op, offset and length. @data_bytes is the size of the tag's data memory. Returns 0, -EOPNOTSUPP for an
-   operation that the device does not offer, or -EINVAL if the request has more data than that. */
+   operation that the device does not offer, or -EINVAL if the request has more data than @data_bytes. */
 int ublk_request_read(const volatile struct ublk_descriptor *descriptor, uint32_t data_bytes,
 		      struct disk_request *ret_request);
 /* Returns the result of a finished request, for COMMIT_AND_FETCH. */

@@ -6,9 +6,9 @@
  * program uses this memory like private anonymous memory, and may pass it to system calls.
  *
  * At most `local` bytes of the window are on this machine at a time; farpage's own buffers count, too. All other
- * pages are on the donors. When the program touches such a page, it waits until a thread of farpage has fetched the
- * page (userfaultfd(2)). Another thread moves pages to the donors in the background, so that memory for fetched pages
- * is free in time.
+ * pages are on the donors. A thread that touches such a page waits until a thread of farpage has fetched the page
+ * (userfaultfd(2)). Another thread moves pages to the donors in the background, so that memory for fetched pages is
+ * free in time.
  *
  * If a donor dies, pages that only this donor had are lost. Touching a lost page raises SIGBUS. All other pages
  * remain usable.
@@ -19,8 +19,8 @@
  * Results: functions return 0 on success and -errno on failure. They write their outputs (ret_...) only on success.
  *
  * fork(): a child sees the contents of the memory at the time of the fork. The child may call exec or continue, but
- * must not call these functions. A child that continues can fetch far pages up to half of `local`. Touching more of
- * them raises SIGBUS in the child.
+ * must not call these functions. A child that continues can fetch far pages up to half of `local`. Touching further far
+ * pages raises SIGBUS in the child.
  */
 #ifndef FARPAGE_FARPAGE_H
 #define FARPAGE_FARPAGE_H
@@ -52,13 +52,13 @@ struct farpage_options {
 	unsigned timeout_ms;
 	unsigned spin_us;        /* µs to poll for a donor's answer before the thread sleeps; 0 means 50 */
 	unsigned prefetch_pages; /* the most pages fetched ahead of the program; 0 means 64, 1 means none */
-	/* farpage can read all far pages in turn, to find and repair corrupt replicas. This is its rate in bytes/s on
-	   each replica. 0 means never. */
+	/* farpage can read all far pages in turn, to find and repair corrupt replicas. This is the rate of these reads
+	   in bytes/s on each replica. 0 means never. */
 	uint64_t scrub_rate;
 	bool encrypt; /* encrypt and authenticate pages; the key never leaves this process */
 	/* Path for a second copy of all pages on a local disk, or NULL for none. If it is a block device, farpage
-	   overwrites the device. Otherwise, farpage creates an unnamed file in the path's directory. Pages are copied
-	   in the background. They are read back when no donor has them. */
+	   overwrites the device. Otherwise, farpage creates an unnamed file in the path's directory. farpage copies
+	   pages to the disk in the background. It reads a page back when no donor has the page. */
 	const char *backup;
 	/* The caller promises that no device writes to this memory (O_DIRECT reads, io_uring, RDMA). farpage_open()
 	   explains the effect. */
@@ -70,23 +70,23 @@ struct farpage_options {
 
 /* The smallest `local` that works, in bytes. */
 #define FARPAGE_LOCAL_MIN ((size_t)8 << 20)
-/* How many bytes more the minimum is with `backup`, and with `encrypt`. */
+/* `backup` and `encrypt` raise this minimum by these numbers of bytes. */
 #define FARPAGE_LOCAL_BACKUP ((size_t)4 << 20)
 #define FARPAGE_LOCAL_ENCRYPT ((size_t)2 << 20)
 
 /*
  * Opens far memory. @options and its strings may be freed when this returns.
  *
- * While a device writes to a page (O_DIRECT reads, registered buffers of io_uring or RDMA), the page must not move to
- * a donor, because the written bytes would be lost. Only UFFDIO_MOVE (Linux 6.8) detects such a page: it refuses to
- * move the page. Therefore, unless `unsafe_dio` is set:
+ * A device may write to a page (O_DIRECT reads, registered buffers of io_uring or RDMA). Meanwhile the page must not
+ * move to a donor, because the written bytes would be lost. Only UFFDIO_MOVE (Linux 6.8) detects such a page: it
+ * refuses to move the page. Therefore, unless `unsafe_dio` is set:
  *
  * - farpage_open() fails with -EOPNOTSUPP on older kernels.
  * - Pages of read-only, executable and locked mappings stay on this machine, because UFFDIO_MOVE refuses them, too.
  *
  * With `unsafe_dio`, farpage copies pages that UFFDIO_MOVE does not move.
  *
- * If some donors cannot be reached, farpage_open() succeeds if `window` is not 0 and the other donors suffice for
+ * If `window` is not 0, farpage_open() succeeds even without some of the donors, as long as the others suffice for
  * `replicas`. farpage uses the missing donors once they answer.
  *
  * On failure, one line on standard error says what went wrong and what to do. Errors:

@@ -1,19 +1,19 @@
 /*
  * child: handles forked children that outlive their parent and its pager.
  *
- * When the pager's process ends, the kernel would close the child's userfaultfd, and the child's far pages would
- * read as zeroes. So each child holds its userfaultfd open, too. The pager sends it during the fork
- * (pager_fork_announce()).
+ * If only the pager's process held the child's userfaultfd, the kernel would close the userfaultfd when that process
+ * ends. The child's far pages would then read as zeroes. So each child holds its userfaultfd open, too. The pager sends
+ * this descriptor to the child during the fork (pager_fork_announce()).
  *
  * A thread of the child, the watcher, waits for the end of the pager's process. After that, a thread that touches a
- * far page waits for an answer that nobody will give. The watcher then logs a line and ends the process. A child
- * that touches no far page continues.
+ * far page waits for an answer that nobody will give. The watcher then logs a line and ends the child. A child that
+ * touches no far page continues.
  *
- * A child's own children are not announced to the pager, so they have no userfaultfd. Their watcher ends them when
- * the pager's process ends.
+ * A child does not announce its own children to the pager, so they have no userfaultfd. When the pager's process ends,
+ * the watcher of such a child ends the child at once.
  *
  * Without CAP_SYS_PTRACE the kernel does not report forks. A child then does not have the window at all (farpage.c),
- * but it can call exec. If it touches the window, it gets SIGSEGV, and a handler logs the reason first.
+ * but can call exec. If the child touches the window, a signal handler logs the reason, and SIGSEGV ends the child.
  *
  * Threads: child_prepare() and child_after_*() run in the forking thread; in the parent, preload.lock is held.
  */
@@ -48,8 +48,8 @@ int child_open(void)
 
 void child_prepare(void)
 {
-	/* A process made by CLONE_VM announces no fork: it shares the memory but not the descriptors, so the pager
-	   could not use its socket. */
+	/* A process made by clone(CLONE_VM) announces no fork. It shares the parent's memory but not the parent's
+	   descriptors, so the pager could not use its socket. */
 	if (preload_mode() != PRELOAD_RUNNING || getpid() != pager_pid)
 		return;
 	preload_near++;
@@ -121,8 +121,8 @@ static void *watch(void *unused)
 		count_stopped();
 		stop("that one has ended");
 	}
-	/* Wakes threads that wait for the ended pager. They fault again, and the kernel now reports their faults to
-	   the watcher. */
+	/* Wakes threads that wait for the ended pager. These threads fault again, and the kernel now reports their
+	   faults to the watcher. */
 	ioctl(own_uffd, UFFDIO_WAKE, &all);
 	wait_for(own_uffd);
 	count_stopped();
@@ -182,9 +182,9 @@ void child_after_in_child(void)
 		stop("there is no room for the thread that watches over that");
 	}
 	pthread_attr_destroy(&attributes);
-	/* If this thread forks again at once, that fork holds the locks of process.c until the pager has read its
-	   event. If the pager has ended, only the watcher can end the process, so this thread waits here until the
-	   watcher needs none of these locks. */
+	/* If this thread forks again at once, it holds the locks of process.c until the pager has read the fork's
+	   event. If the pager has ended by then, only the watcher can end this process. So this thread waits here until
+	   the watcher needs none of these locks. */
 	latch_await(&watching);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	preload_near--;

@@ -1,12 +1,12 @@
 /*
  * closing: close, close_range, closefrom, dup2 and dup3 for the program. They hide farpage's own descriptors
- * (descriptors.c) from it:
+ * (descriptors.c) from the program:
  * - close() of such a descriptor fails with EBADF.
  * - close_range() and closefrom() skip such descriptors.
  * - dup2() and dup3() neither replace nor duplicate such descriptors.
  *
- * In near threads, which run the code of farpage and its libraries, these functions close any descriptor. System
- * calls that the program makes itself are not intercepted, such as syscall(SYS_close_range, ...).
+ * In near threads, which run the code of farpage and its libraries, these functions close any descriptor. This file
+ * does not intercept system calls that the program makes itself, such as syscall(SYS_close_range, ...).
  *
  * Any thread may call these functions, also in a signal handler and before any constructor. close() calls glibc's
  * __close(), so that it remains a cancellation point.
@@ -76,8 +76,8 @@ PRELOAD_EXPORT void closefrom(int first)
 	if (first < 0)
 		first = 0;
 	if (close_range((unsigned)first, UINT_MAX, 0) && !getrlimit(RLIMIT_NOFILE, &limit)) {
-		/* Linux before 5.9 has no close_range(). Open numbers are below the limit, unless the limit was
-		   lowered. */
+		/* Linux before 5.9 has no close_range(). The numbers of open descriptors are below the limit, unless
+		   the program has lowered the limit. */
 		rlim_t end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX;
 		for (rlim_t fd = (rlim_t)first; fd < end; fd++)
 			close((int)fd);

@@ -2,22 +2,23 @@
  * descriptors: notes which descriptors are farpage's own, so that the program cannot close or replace them
  * (closing.c).
  *
- * Theory of operation. farpage's descriptors are in the program's table. A program may close descriptors that it did
- * not open (close_range, a loop of close). It may also place a file at a number that is in use (dup2: `exec 3>file`
- * of a shell). If that number were the window's userfaultfd, far pages would read as zeroes. If it were an eventfd,
- * the pager would write into the program's file.
+ * Theory of operation. farpage's descriptors are in the program's descriptor table. A program may close descriptors
+ * that it did not open (close_range, a loop of close). A program may also place a file at a number that is in use
+ * (dup2: `exec 3>file` of a shell). If that number were the window's userfaultfd, far pages would read as zeroes. If it
+ * were an eventfd, the pager would write into the program's file.
  *
  * So each new descriptor of farpage is moved to a high number: from FLOOR on, or from half of RLIMIT_NOFILE if that
  * is less. The number is noted until farpage closes the descriptor.
  *
  * The linker (--wrap, in meson.build) replaces farpage's calls that make descriptors by the functions of this file.
- * Calls of the program are not replaced, so only farpage's own descriptors are noted. There are two exceptions:
- * - With LTO, --wrap does not reach calls inside farpage. So userfaultfds of children are not noted (uffd_read).
- * - RDMA devices are opened inside librdmacm. Their descriptors stay at their numbers, and are noted when farpage
- *   first uses the device.
+ * Calls of the program are not replaced, so only farpage's own descriptors are noted. Two kinds of farpage's
+ * descriptors are not moved:
+ * - With LTO, --wrap does not reach calls inside farpage. So userfaultfds of children are neither moved nor noted
+ *   (uffd_read).
+ * - RDMA devices are opened inside librdmacm. farpage notes their descriptors when it first uses the device.
  *
- * Between making and noting a descriptor some microseconds pass. A thread that closes unknown descriptors may close
- * a new connection in that time. The connection is then made again.
+ * Some microseconds pass before farpage has noted a new descriptor. A thread that closes unknown descriptors may close
+ * a new connection in that time. farpage then connects again.
  *
  * A forked child does not need its parent's descriptors and may close them. Only the two that child.c uses are
  * noted in a child. A vfork child shares its parent's memory, so it cannot close noted descriptors either. Its exec
@@ -129,7 +130,8 @@ static int descriptor_keep(int fd)
 	return fd;
 }
 
-/* Does the same for a descriptor that a library has made. *@fd is a field of the library's struct. */
+/* Does the same as descriptor_keep() for a descriptor that a library has made. *@fd is a field of the library's
+   struct. */
 static void keep_field(int *fd)
 {
 	int kept = *fd >= 0 && !descriptor_noted(*fd) ? descriptor_keep(*fd) : -1;
@@ -273,7 +275,7 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, s
 	return result;
 }
 
-/* liburing does not call close() here, so __wrap_close() would not notice. */
+/* liburing closes the ring without close(), so __wrap_close() would not notice. */
 void __real_io_uring_queue_exit(struct io_uring *ring);
 void __wrap_io_uring_queue_exit(struct io_uring *ring);
 void __wrap_io_uring_queue_exit(struct io_uring *ring)

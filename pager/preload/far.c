@@ -1,13 +1,13 @@
 /*
- * far: allocates, empties and frees pages of the window, without a pager, with one, and in a forked child.
+ * far: allocates, empties and frees pages of the window: without a pager, with a pager, and in a forked child.
  *
  * Without a pager, madvise(MADV_DONTNEED) empties pages. preload.lock is held, so that no pager starts meanwhile.
  * With a pager, farpage_advise() empties pages.
  *
- * A forked child has no pager of its own, and its parent's pager would place the pages of its snapshot again. So
- * the child maps new memory over the range, with the same protections. This ends the range's registration with the
- * parent's pager. A child's free pages are registered with the parent's pager, too, so an allocation also maps new
- * memory.
+ * A forked child has no pager of its own. If it emptied pages by madvise(2), the parent's pager would place the pages
+ * of the child's snapshot again. So the child maps new memory over the range, with the same protections. This ends the
+ * range's registration with the parent's pager. The child's free pages are registered with the parent's pager, too, so
+ * an allocation also maps new memory.
  *
  * Any thread may call these functions.
  */

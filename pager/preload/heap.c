@@ -4,14 +4,14 @@
  * - A near thread allocates from near_heap.h.
  * - If the library is not configured, the C library's heap serves all threads.
  *
- * Any thread can free any block, because the address shows the heap.
+ * Any thread can free any block, because a block's address shows its heap.
  *
  * If the program has its own malloc, in its executable or by LD_PRELOAD, only farpage's own code uses this file. The
- * linker (--wrap, in meson.build) binds that code's calls to the functions at the end.
+ * linker (--wrap, in meson.build) binds the calls of farpage's code to the functions at the end of this file.
  *
- * A library of the program may also have a malloc that is behind this one in the search order. Such a library
- * allocates by functions of its own, but may call free(), as libjemalloc's operator delete does. So a block that is
- * in the window, but not mimalloc's, goes to the next library's function.
+ * A library of the program may also have a malloc that is behind this library's malloc in the search order. Such a
+ * library allocates by functions of its own, but may call free(), as libjemalloc's operator delete does. So this file
+ * passes a block that is in the window, but not mimalloc's, to the next library's function.
  *
  * If mimalloc and glibc differ, the program sees glibc's behaviour:
  * - realloc(p, 0) frees.
@@ -72,8 +72,8 @@ static void near_free(void *block)
 		__libc_free(block);
 }
 
-/* Called at the end of every allocation from libmimalloc. Sets errno if there was no memory, and starts the pager
-   if that is due. */
+/* Called at the end of every allocation from libmimalloc. Sets errno if there was no memory, and starts the pager if
+   its start is due. */
 static inline void *far_block(void *block)
 {
 	if (__builtin_expect(!block, false))
@@ -96,7 +96,7 @@ PRELOAD_EXPORT void *calloc(size_t count, size_t size)
 	return far_block(mi_calloc(count, size));
 }
 
-/* Frees a block of a library that is behind this one in the search order. */
+/* Frees a block of a library that is behind this library in the search order. */
 static void next_free(void *block)
 {
 	static void (*next)(void *);
@@ -156,8 +156,8 @@ PRELOAD_EXPORT void *reallocarray(void *block, size_t count, size_t size)
 	return realloc(block, bytes);
 }
 
-/* libmimalloc 2.0.9 assumes that a block is aligned if its size is a multiple of the alignment. For blocks up to 1
-   KiB this is not always true. If it is false, one byte more avoids the assumption. */
+/* libmimalloc 2.0.9 assumes that a block is aligned if its size is a multiple of the alignment. For blocks up to 1 KiB
+   the assumption can be false. This function then asks for one byte more, so that the size is no such multiple. */
 static void *mimalloc_aligned(size_t alignment, size_t size)
 {
 	void *block = mi_malloc_aligned(size, alignment);

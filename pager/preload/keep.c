@@ -1,13 +1,14 @@
 /*
- * keep: finds the memory that the kernel accesses when a thread ends, and keeps it local (pager/keep.h). That is:
+ * keep: finds the memory that the kernel accesses when a thread ends, and keeps this memory local (pager/keep.h). It
+ * finds:
  * - pages with robust mutexes
  * - pages with thread descriptors, at the top of stacks that the program provides
  *
  * Stacks that the C library makes are always local. A robust list that the program itself sets (set_robust_list) is
  * not kept.
  *
- * Theory of operation. While no pager runs, the pages are noted in a table. keep_noted() gives them to the pager
- * when it starts. If the table is full, or the pager keeps no more, one log line says so.
+ * Theory of operation. While no pager runs, this file notes the pages in a table. When the pager starts, keep_noted()
+ * gives the noted pages to the pager. If the table is full, or the pager keeps no more, one log line says so.
  *
  * Any thread may call these functions. preload.lock guards the table.
  */

@@ -2,8 +2,8 @@
  * library: opens libraries while the program runs, without RTLD_DEEPBIND.
  *
  * With that flag, a library's calls would reach the C library's malloc and free before farpage's. The library could
- * then pass a block of one heap to the other heap's free(). PHP opens its extensions with the flag, so it is
- * removed here. Other malloc libraries and the sanitizers demand that programs do not use this flag.
+ * then pass a block of one heap to the other heap's free(). PHP opens its extensions with the flag, so this file
+ * removes the flag. Other malloc libraries and the sanitizers demand that programs do not use this flag.
  */
 #include "pager/preload/preload.h"
 #include <dlfcn.h>

@@ -1,10 +1,11 @@
 /*
  * mapping: mmap, munmap, mprotect, madvise and mlock, for the program and for its heap.
  *
- * A private anonymous mapping of at least 128 KiB is placed in the window if it is readable and writable, or if it
- * is a reservation. A reservation has no access (PROT_NONE); the program later opens parts of it by mprotect or
- * MAP_FIXED. The kernel makes all other mappings, such as shared memory and reservations of more than half of the
- * window. If a range is only partly in the window, each part is handled by its own rule.
+ * Private anonymous mappings of at least 128 KiB are placed in the window, if they are readable and writable, or if
+ * they are reservations. A reservation has no access (PROT_NONE); the program later opens parts of the reservation by
+ * mprotect or MAP_FIXED. The kernel makes all other mappings, such as shared memory and reservations of more than half
+ * of the window. If a range is only partly in the window, this file handles the part inside, and the kernel the part
+ * outside.
  *
  * All memory of the heap (libmimalloc) is placed in the window. A call comes from the heap if its return address is
  * in the heap's code. When the heap commits memory by mprotect, the memory is only counted: pages of the window are
@@ -83,9 +84,10 @@ static bool is_ordinary_memory(int protection, int flags)
 /* --- Reservations ------------------------------------------------------------------------------------------------- */
 
 /*
- * If a program asks for a reservation at an address of its choice, the window gives it another address. Most
- * programs accept that, or try a few dozen more addresses. ZGC, which later maps shared memory there, would try
- * thousands. So after CHOICES_MAX such reservations, the kernel makes them where the program wants them.
+ * If a program asks for a reservation at an address of its choice, the window places the reservation at another
+ * address. Most programs accept that, or try a few dozen more addresses. ZGC, which later maps shared memory at the
+ * address, would try thousands. So after CHOICES_MAX such reservations, the kernel makes all further reservations at
+ * the program's addresses.
  *
  * A program often returns a reservation at once. If is_unopened() knows that no page was used, the pages need not be
  * emptied.
@@ -93,7 +95,8 @@ static bool is_ordinary_memory(int protection, int flags)
 
 #define CHOICES_MAX 160u /* Go tries 128 */
 
-/* Reservations that did not get the address of the program's choice, since the program last opened one. Atomic. */
+/* Number of reservations that did not get the address of the program's choice. Set to 0 when the program opens a
+   reservation. Atomic. */
 static unsigned denied;
 
 /* The last reservation of the calling thread. */
@@ -123,8 +126,8 @@ static bool is_unopened(const char *start, size_t length)
 	       reserved.uses == far_uses();
 }
 
-/* Makes a reservation in the window. Returns NULL if that is not possible. Counts all of it as used now, because
-   the program's later mprotect() calls are not counted. */
+/* Makes a reservation in the window. Returns NULL if that is not possible. Counts the whole reservation as used now,
+   because later mprotect() calls of the program are not counted. */
 static void *map_reservation(const void *choice, size_t length)
 {
 	void *address;
@@ -145,7 +148,7 @@ static void *map_reservation(const void *choice, size_t length)
 }
 
 /* Counts memory that the heap uses. Usually malloc() starts the pager at its end (heap.c). If the program has
-   libmimalloc as its own malloc, malloc() is not this library's, so the pager is started here. */
+   libmimalloc as its own malloc, malloc() is not this library's, so this function starts the pager. */
 static void count_for_heap(int64_t bytes)
 {
 	preload_count(bytes);
@@ -181,7 +184,7 @@ static void *map_far(size_t length)
 	return address;
 }
 
-/* Maps by MAP_FIXED_NOREPLACE in the window. Only private anonymous memory is possible there. */
+/* Maps by MAP_FIXED_NOREPLACE in the window. Only private anonymous memory is possible in the window. */
 static void *map_unoccupied(void *address, size_t length, int protection, int flags)
 {
 	int error = is_ordinary_memory(protection, flags) ? far_allocate_at(address, length) : -EEXIST;
@@ -346,9 +349,9 @@ PRELOAD_EXPORT int pkey_mprotect(void *address, size_t length, int protection, i
 	return window_protect_by_key(&preload.window, address, length, protection, key);
 }
 
-/* Applies advice to pages of the window. Empties, fetches or evicts pages as advised. Ignores all other known
-   advice, because the kernel would change far memory in ways that only the pager may, for example hide it from
-   children. Returns 0 or -errno. */
+/* Applies advice to pages of the window. Empties, fetches or evicts pages as advised. Ignores all other known advice:
+   the kernel would change far memory in ways that only the pager may, for example hide it from children. Returns 0 or
+   -errno. */
 static int advise_far(char *start, size_t length, int advice)
 {
 	if (!window_allocated(&preload.window, start, length))
@@ -390,8 +393,8 @@ static int advise_far(char *start, size_t length, int advice)
 	}
 }
 
-/* Applies advice to a part of the window. Where the program has mapped files or shared memory over it, the kernel
-   applies the advice. Returns 0 or -errno. */
+/* Applies advice to a part of the window. Where the program has mapped files or shared memory over the window, the
+   kernel applies the advice. Returns 0 or -errno. */
 static int advise_window(char *start, size_t length, int advice)
 {
 	char *end = start + length;

@@ -15,7 +15,7 @@
 struct header {
 	union {
 		struct header *next;
-		struct header *whole; /* the header at the start of the cut; an aligned block has a second one */
+		struct header *whole; /* the header at the start of the cut; an aligned block has a second header */
 	};
 	uint64_t class;
 };

@@ -28,8 +28,8 @@ void *near_heap_resize(void *block, size_t size);
 void near_heap_free(void *block);
 size_t near_heap_usable(const void *block);
 
-/* Hold the lock during a fork, because a lock that another thread held would never be released in the child. Call
-   prepare before the fork, and done after it, in the parent and in the child. */
+/* Hold the heap's lock during a fork. Otherwise the child could inherit the lock while another thread held it, and
+   nobody would release it there. Call prepare before the fork, and done after it, in the parent and in the child. */
 void near_heap_fork_prepare(void);
 void near_heap_fork_done(void);
 

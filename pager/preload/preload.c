@@ -5,9 +5,9 @@
  * (preload_begin()), perhaps in the loader before any constructor. The process is now WAITING: the window is
  * ordinary memory. A shell or a small program of a pipeline stays WAITING, and never pays for a pager.
  *
- * preload_count() estimates the used memory; the estimate may be too high. When it exceeds the threshold, the next
- * allocation starts the pager before it returns to the program (start.c). The process is then RUNNING until it ends
- * or calls exec. At exit nothing is closed, because other threads may touch far memory until the end. The donors
+ * preload_count() estimates the used memory; the estimate may be too high. When the estimate exceeds the threshold, the
+ * next allocation starts the pager before it returns to the program (start.c). The process is then RUNNING until it
+ * ends or calls exec. At exit nothing is closed, because other threads may touch far memory until the end. The donors
  * notice that the connection has ended.
  *
  * Forks. One page is marked so that the kernel zeroes it in a forked child, by whatever call the fork was made. So a
@@ -47,8 +47,8 @@ bool preload_has_name(const char *name)
 	if (!dladdr1(dlsym(RTLD_DEFAULT, name), &everybodys, (void **)&symbol, RTLD_DL_SYMENT) ||
 	    !dladdr((void *)preload_begin, &here))
 		return false;
-	/* In an executable at a fixed address, the function's address may be a PLT entry's. The entry jumps to the
-	   first library that has the name (System V ABI, AMD64, "Function Addresses"). That is this library,
+	/* In an executable at a fixed address, the function's address may be that of a PLT entry. The entry jumps to
+	   the first library that has the name (System V ABI, AMD64, "Function Addresses"). This library is the first,
 	   because `farpage run` puts it first. */
 	if (symbol && symbol->st_shndx == SHN_UNDEF)
 		return true;

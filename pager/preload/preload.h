@@ -3,9 +3,9 @@
  *
  * Theory of operation. LD_PRELOAD loads the library before those of an unmodified program. The library then places
  * the program's heap (libmimalloc) and its large anonymous mappings in one window. It replaces munmap, mremap and
- * madvise, so that they also work there. At first the window is ordinary memory. When the program uses enough of
- * it, start.c starts the pager over the window. From then on the pager holds the process within its budget. Forked
- * children can use far memory, too (child.c).
+ * madvise, so that these functions also work in the window. At first the window is ordinary memory. When the program
+ * uses enough of it, start.c starts the pager over the window. From then on the pager holds the process within its
+ * budget. Forked children can use far memory, too (child.c).
  *
  * Near and far. Nothing of farpage may be in far memory, because a thread that serves faults cannot wait for its
  * own answer. So a thread is *near* while it runs farpage's code: its allocations come from near_heap.h. Any other
@@ -21,8 +21,8 @@
  *     kernel, descriptors, near_heap, settings, report
  *     preload: the mode of the process
  *     far, child, keep, thread, start
- *     heap, remap, mapping, closing, library: the functions that the program calls process: the constructor and the
- *     fork handlers
+ *     heap, remap, mapping, closing, library: the functions that the program calls
+ *     process: the constructor and the fork handlers
  *
  * Lock order:
  * 1. the lock of start.c
@@ -103,7 +103,7 @@ __attribute__((noreturn)) void preload_give_up(const char *why);
 /* Asks the starter thread to start the pager, and waits for a limited time until it runs. Any thread of the program
    may call it, also while it holds locks of the program. */
 void preload_start(void);
-/* Allows preload_start(), which does nothing before. The constructor calls this. */
+/* From this call on, preload_start() has an effect. The constructor calls this function. */
 void start_prepare(void);
 void start_fork_prepare(void);
 void start_fork_done(bool in_child);
@@ -115,7 +115,7 @@ static inline void preload_start_if_due(void)
 
 /* --- thread.c --------------------------------------------------------------------------------------------------- */
 
-/* Creates spare threads. From then on, a pthread_create() of a near thread uses one of these. Returns 0 or
+/* Creates spare threads. From then on, each pthread_create() of a near thread uses a spare thread. Returns 0 or
    -errno. */
 int thread_spares_prepare(void);
 /* Forgets the spare threads in a forked child, which has none of its parent's threads. */
@@ -146,8 +146,8 @@ int far_protect(void *address, size_t length, int protection);
 /* Returns the protection at @start, as /proc says, or PROT_READ | PROT_WRITE if /proc cannot be read. Sets
    *@ret_length to the part of @length with this protection. */
 int far_protection(const char *start, size_t length, size_t *ret_length);
-/* far_uses() returns a counter. It grows whenever pages are allocated or far_note_use() reports that pages were made
-   accessible. If the counter is unchanged, a new reservation is still empty (mapping.c). */
+/* far_uses() returns a counter. The counter grows whenever pages are allocated, or far_note_use() reports that pages
+   were made accessible. While the counter is unchanged, a new reservation is still empty (mapping.c). */
 void far_note_use(void);
 uint64_t far_uses(void);
 /* Makes whole pages read as zeroes. They stay allocated and protected as they are. Returns 0 or -errno. */
@@ -158,7 +158,7 @@ void far_free(char *start, size_t length);
    they are never allocated again. Returns 0, or -ENOMEM if there are too many such ranges. */
 int far_give_up(char *start, size_t length);
 /* far_given_up() returns true if a page of the range was withdrawn by far_give_up(). far_next_given_up() finds the
-   first stretch of such pages. If there is none, it returns an empty stretch at @end. */
+   first stretch of such pages. If there are no such pages, far_next_given_up() returns an empty stretch at @end. */
 bool far_given_up(const char *start, size_t length);
 void far_next_given_up(const char *start, const char *end, char **ret_start, char **ret_end);
 

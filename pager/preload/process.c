@@ -1,9 +1,9 @@
 /*
  * process: the library's constructor, its fork handlers, and the end of failed assertions. No other file calls this
- * one.
+ * file.
  *
- * The fork handlers take all of farpage's locks before the fork, in the order of preload.h, and release them
- * afterwards in parent and child. So a child never has a lock that nobody will release.
+ * Before a fork, the fork handlers take all of farpage's locks in the order of preload.h. After the fork, they release
+ * the locks in parent and child. So a child never has a lock that nobody will release.
  */
 #include "common/log.h"
 #include "pager/preload/near_heap.h"

@@ -1,11 +1,11 @@
 /*
  * remap: mremap of pages of the window.
  *
- * A mapping shrinks and grows in place if possible. Otherwise it moves. While no pager runs, the kernel moves the
- * page tables. With a pager that is not possible, because the kernel would not move far pages. So the contents are
- * copied in steps of 1 MiB, and the source of each step is emptied. The move never needs much more local memory than
- * the mapping itself. If the source cannot be read, it is made readable for the copy. The target gets the source's
- * protection.
+ * A mapping shrinks and grows in place if possible. Otherwise the mapping moves. While no pager runs, the kernel moves
+ * the page tables. With a pager the kernel would not move far pages. So this file copies the contents in steps of 1
+ * MiB, and empties the source after each step. Therefore the move never needs much more local memory than the mapping
+ * itself. If the program may not read the source, this file makes the source readable for the copy. The target gets the
+ * source's protection.
  *
  * Any thread may call these functions.
  */
@@ -72,7 +72,7 @@ static void move(char *target, char *source, size_t length)
 	}
 }
 
-/* Gives the pages that a mapping has grown by the protection of its last page. */
+/* Protects the pages at the end of a mapping that has grown. @protection is that of the last page before the growth. */
 static void protect_grown(char *grown, size_t length, int protection)
 {
 	if (length && protection != (PROT_READ | PROT_WRITE))

@@ -1,5 +1,5 @@
-/* The loader's own first allocations may call settings_read() before the C library has set `environ`. It then reads
-   /proc/self/environ. */
+/* The loader's own first allocations may call settings_read() before the C library has set `environ`. settings_read()
+   then reads /proc/self/environ. */
 #include "pager/preload/settings.h"
 #include "common/size.h"
 #include <errno.h>

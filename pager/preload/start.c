@@ -1,18 +1,19 @@
 /*
- * start: starts the pager. A thread of its own, the starter, does this. A thread of the program could not, because
- * it may hold locks, for example of the program's malloc. The start may need these locks to create threads and to
- * call libraries.
+ * start: starts the pager. A thread of its own, the starter, does this. A thread of the program could not do it,
+ * because such a thread may hold locks, for example of the program's malloc. The start may need these locks to create
+ * threads and to call libraries.
  *
- * Theory of operation. When the start is due, a thread of the program that uses more of the window waits until the
- * pager runs, because memory has no bound without a pager. It waits with its signals unblocked, so that the process
- * can be ended. The wait is limited to 10 s (1 s if the program has its own malloc), because the thread may hold a
- * lock that the start needs. After that, each further use of the window waits for STEP, 10 ms. So memory grows
- * slowly until the pager runs, or until the start has failed, logged the reason and ended the process.
+ * Theory of operation. Without a pager, memory has no bound. So when the start is due, a thread of the program that
+ * uses more of the window waits until the pager runs. Its signals stay unblocked, so that the process can be ended. The
+ * thread waits for at most 10 s (1 s if the program has its own malloc), because it may hold a lock that the start
+ * needs. After that, each further use of the window waits for STEP, 10 ms. So memory grows slowly until the pager runs,
+ * or until the start has failed, logged the reason and ended the process.
  *
  * Usually the thread that finds the start due creates the starter, so small programs never pay for it. If the
  * program has its own malloc, pthread_create() would call that malloc, perhaps while the caller holds its lock. In
  * such a program the library's constructor creates the starter and farpage's other threads
- * (thread_spares_prepare()). They sleep until they are needed. A forked child creates its own.
+ * (thread_spares_prepare()). These threads sleep until they are needed. A forked child creates its own starter and
+ * threads.
  *
  * Forks wait until a running start has ended. Lock order: under_way, then preload.lock.
  */
@@ -58,7 +59,8 @@ static void check_own_malloc(const struct farpage_options *options)
 static void start_pager(void)
 {
 	const struct settings *settings = &preload.settings;
-	/* If the program has its own malloc, the donors must stay those that check_own_malloc() has checked. */
+	/* If the program has its own malloc, the pager may use only the donors that check_own_malloc() has checked. So
+	   it does not follow the donors file. */
 	const char *donors_file = preload.own_malloc ? NULL : settings->donors_file;
 	struct store *store;
 	if (settings->wrong) {

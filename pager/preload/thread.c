@@ -1,10 +1,10 @@
 /*
- * thread: makes farpage's threads near, from their first instruction to their last. They also use the C locale,
- * because a locale that the program has set is in the program's heap.
+ * thread: makes farpage's threads near (preload.h), from their first instruction to their last. These threads also use
+ * the C locale, because a locale that the program has set is in the program's heap.
  *
  * pthread_create() calls malloc. If the program has its own malloc, that malloc may wait for a lock. The thread that
- * holds the lock may wait for a far page, so it waits for farpage. So in such a program no thread may be created
- * once a page is far. thread_spares_prepare() creates enough threads before that. They sleep until a near thread
+ * holds the lock may wait for a far page, and so for farpage. So in such a program no thread may be created once a page
+ * is far. Before that, thread_spares_prepare() creates enough threads. These spare threads sleep until a near thread
  * calls pthread_create(), which then uses one of them.
  */
 #include "common/thread.h"
