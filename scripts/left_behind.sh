@@ -37,7 +37,7 @@ list() {
 	ublk) find /dev -maxdepth 1 -name 'ublk[bc][0-9]*' ;;
 	fuse) find /sys/class/bdi -maxdepth 1 -name '0:*' ;; # file systems without a disk, even if no longer mounted
 	mount) cut -d' ' -f1,2 /proc/self/mounts ;;
-	device) find /run/farpage -mindepth 1 -maxdepth 1 ;;
+	device) find /run/farpage -mindepth 1 -maxdepth 1 ! -name .lock ;;
 	cgroup) find /sys/fs/cgroup -maxdepth 4 -type d -name 'farpage*' ;;
 	shm) find /dev/shm -maxdepth 1 -name '*farpage*' ;;
 	temporary) find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'farpage*' ;;

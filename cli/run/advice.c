@@ -2,6 +2,7 @@
 #include "cli/run/advice.h"
 
 #include "common/size.h"
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ static uint64_t step_local(const struct advice *advice, unsigned step)
 static unsigned step_of_depth(const struct advice *advice, uint64_t depth)
 {
 	unsigned __int128 more = more_bytes(advice);
+	assert(more);
 	unsigned __int128 step = ((unsigned __int128)depth * PAGE * ADVICE_STEPS + more - 1) / more;
 	return step < ADVICE_STEPS ? (unsigned)step : ADVICE_STEPS;
 }
@@ -102,11 +104,11 @@ uint64_t advice_local(const struct advice *advice, double share)
 
 const char *advice_size(uint64_t bytes, char text[SIZE_TEXT_MAX])
 {
-	uint64_t mib = (bytes + (1 << 20) - 1) >> 20;
+	uint64_t mib = (bytes + (1 << 20) - 1) >> 20, tenths = (mib * 10 + 1023) / 1024; /* of a GiB */
 	if (mib < 10000)
 		snprintf(text, SIZE_TEXT_MAX, "%uM", (unsigned)mib);
 	else
-		snprintf(text, SIZE_TEXT_MAX, "%.1fG", (double)((mib * 10 + 1023) / 1024) / 10);
+		snprintf(text, SIZE_TEXT_MAX, "%.1fG", (double)tenths / 10);
 	return text;
 }
 

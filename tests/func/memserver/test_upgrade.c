@@ -137,7 +137,7 @@ static void a_client_that_is_away_finds_its_slab_again(void)
 	static const struct wire_about alice = {
 	    .host = "node7", .user = "alice", .command = "two words\\", .pid = 4711};
 	struct client first, client, back, operator;
-	struct wire_message grant, again, holder;
+	struct wire_message grant, again = {0}, holder;
 	uint64_t leased_at;
 	unsigned held_s;
 
