@@ -8,7 +8,8 @@
  * line breaks are escaped, and bytes outside printable ASCII become '?'. Names and help texts are constants, which need
  * no escaping.
  *
- * Threads: any, except near threads (format.h). Nothing is allocated.
+ * Any thread may call these functions, except farpage's own threads inside somebody's program (the near threads of
+ * format.h). Nothing is allocated.
  */
 #ifndef COMMON_METRICS_H
 #define COMMON_METRICS_H

@@ -86,7 +86,8 @@ void slab_abandon(struct slab_worker *worker, uint32_t slab);
 void slab_set_reserve(struct slab_worker *worker, uint64_t bytes);
 /* Returns the files, which the worker still owns. */
 struct slab_files slab_files(const struct slab_worker *worker);
-/* No order for the slab may be pending. Returns true if the slab's memory is in `slab_files.huge`. */
+/* Returns true if the slab's memory is in `slab_files.huge`. Call this function only if the worker has answered all
+   slab_prepare() and slab_clear() calls for the slab. */
 bool slab_is_huge(const struct slab_worker *worker, uint32_t slab);
 /*
  * Maps the memory that a slab has in an inherited file, and registers it in @domain. Call it before the first order.

@@ -42,7 +42,7 @@ static const char *const result_names[] = {
     [ROLL_NOT_BACK] = "not-back",
 };
 
-/* The state in which a donor is left. */
+/* The last known state of a donor. The roll reports this state when it finishes the donor or stops. */
 enum roll_left { LEFT_UNKNOWN, LEFT_LENDING, LEFT_DRAINED };
 static const char *const left_names[] = {
     [LEFT_UNKNOWN] = "unknown",

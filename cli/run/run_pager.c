@@ -46,8 +46,8 @@ struct pager_run {
 	struct run_live *live; /* NULL if there is none */
 };
 
-/* Returns a line about the right or kernel feature that is missing here for userfaultfd, or NULL if none is missing.
-   The pager needs the right to handle faults of system calls, too. */
+/* Returns a line that says why this process cannot use userfaultfd, or NULL if it can. The process may lack a right, or
+   the kernel may lack userfaultfd. The pager needs the right to handle faults of system calls, too. */
 static const char *userfaultfd_lacks(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);

@@ -424,8 +424,8 @@ void donors_event(struct far *far, const struct fabric_event *event, uint64_t no
 	donor_news(far, (unsigned)(donor - far->donors), &answer, now);
 }
 
-/* Acts on the reports of queues about the donor. Reports of earlier rounds were handled before, so they are
-   dropped. */
+/* Acts on the reports of queues about the donor. Drops a report of an earlier round, because the control thread has
+   already ended that round. */
 static void reports_take(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];

@@ -1,6 +1,6 @@
 /*
- * process: the library's constructor, its fork handlers, and the end of failed assertions. No other file calls this
- * file.
+ * process: the library's constructor, its fork handlers, and the function that logs a failed assertion and aborts the
+ * process. No other file calls this file.
  *
  * Before a fork, the fork handlers take all of farpage's locks in the order of preload.h. After the fork, they release
  * the locks in parent and child. So a child never has a lock that nobody will release.

@@ -10,7 +10,7 @@
 
 struct net net;
 
-/* Free memory for pages on the way, by number of pages. */
+/* Unused blocks of memory, one list for each size in pages. A block holds the data of an operation that is under way. */
 static struct spare {
 	struct spare *next;
 } * spares[CLASSES];

@@ -186,7 +186,7 @@ def restarted_donors_lend_again():
 
 
 def a_failed_command_drains_a_restarted_donor():
-    """The command restarts the donor, which forgets its drain, and then fails."""
+    """The donor is restarted while the command runs, so it forgets its drain. Then the command fails."""
     donor, told, restarted = Donor(*LEND), FOLDER / "told", FOLDER / "restarted"
     process = start("donors", "roll", donor.uri, "--each", f"touch {told}; until [ -e {restarted} ]; do sleep 0.01; done; false")
     wait_until(told.exists)

@@ -321,7 +321,7 @@ static void request_that_is_cut_off_is_carried_out_anew(void)
 	conns[1].reads = 0;
 }
 
-/* Reads a page that the first donor does not answer. The first poll finds that it is overdue. */
+/* Starts a read, which goes to the first donor. No donor answers. The first poll finds that the read is overdue. */
 static void read_overdue(void)
 {
 	hedge_after(1);
