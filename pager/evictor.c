@@ -119,18 +119,18 @@ static void poll_writes(struct evictor *evictor, bool wait)
 		sleep_on_queue(evictor, 100);
 		count = store_poll(evictor->queue, dones, 32);
 	}
-	/* All failed writes share one pause. A pause for each would delay the writes behind it, which may succeed. */
-	for (int i = 0; i < count; i++)
-		if (dones[i].status) {
-			usleep(RETRY_NS / 1000);
-			break;
-		}
+	bool paused = false;
 	for (int i = 0; i < count; i++) {
 		uint32_t frame = (uint32_t)dones[i].cookie, length = (uint32_t)(dones[i].cookie >> 32);
 		if (dones[i].status == 0) {
 			evictor->failed_at = evictor->failing_ns = 0;
 			frames_written(evictor, frame, length);
 		} else {
+			/* All failed writes share one pause. A pause for each would delay the writes behind it, which may
+			   succeed. */
+			if (!paused)
+				usleep(RETRY_NS / 1000);
+			paused = true;
 			write_failed(evictor, frame, length, dones[i].status);
 		}
 	}
