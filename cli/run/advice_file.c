@@ -6,23 +6,6 @@
 #include <json-c/json.h>
 #include <string.h>
 
-#define NUMBERS 6
-
-struct number {
-	const char *name;
-	uint64_t *value;
-};
-
-static void numbers_of(struct advice *advice, struct number ret_numbers[NUMBERS])
-{
-	const struct number numbers[NUMBERS] = {
-	    {"local_bytes", &advice->local_bytes}, {"wanted_bytes", &advice->wanted_bytes},
-	    {"waiting_ns", &advice->waiting_ns},   {"computing_ns", &advice->computing_ns},
-	    {"pager_ns", &advice->pager_ns},       {"wall_ns", &advice->wall_ns},
-	};
-	memcpy(ret_numbers, numbers, sizeof numbers);
-}
-
 struct json_object *advice_file_fetches(const struct advice *advice)
 {
 	struct json_object *fetches = json_object_new_array();
@@ -40,10 +23,16 @@ static bool get_number(const struct json_object *number, uint64_t *ret_value)
 /* Returns false if @root lacks a fact. */
 static bool parse(const struct json_object *root, struct advice *ret_advice)
 {
+	const struct {
+		const char *name;
+		uint64_t *value;
+	} numbers[] = {
+	    {"local_bytes", &ret_advice->local_bytes}, {"wanted_bytes", &ret_advice->wanted_bytes},
+	    {"waiting_ns", &ret_advice->waiting_ns},   {"computing_ns", &ret_advice->computing_ns},
+	    {"pager_ns", &ret_advice->pager_ns},       {"wall_ns", &ret_advice->wall_ns},
+	};
 	struct json_object *fetches, *number;
-	struct number numbers[NUMBERS];
-	numbers_of(ret_advice, numbers);
-	for (unsigned i = 0; i < NUMBERS; i++)
+	for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
 		if (!json_object_object_get_ex(root, numbers[i].name, &number) || !get_number(number, numbers[i].value))
 			return false;
 	if (!json_object_object_get_ex(root, ADVICE_FILE_FETCHES, &fetches) ||
