@@ -1,6 +1,7 @@
 /* ask: see ask.h. Only ask_all() starts threads, and it joins them. */
 #include "cli/ask.h"
 #include "common/log.h"
+#include "common/user.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -49,6 +50,7 @@ int ask_with_key(struct far_config *config, const char *path, uint8_t key[AUTH_K
 	int status = path ? auth_key_load_or_tell(path, key) : 0;
 
 	config->key = path && status == 0 ? key : NULL;
+	config->user = user_name();
 	return status;
 }
 

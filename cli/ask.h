@@ -24,8 +24,8 @@ void ask_all(struct ask *asks, unsigned count, void (*question)(struct ask *ask)
    far_query() logs a line if it fails. */
 void ask_figures(struct ask *ask);
 
-/* Reads the key from the file @path into @key, and makes @config use it. @key must live as long as @config. A NULL
-   @path means no key. Returns 0, or -errno after one logged line. */
+/* Reads the key from the file @path into @key, and makes @config use this key and the name of this process's user. @key
+   must live as long as @config. A NULL @path means no key. Returns 0, or -errno after one logged line. */
 int ask_with_key(struct far_config *config, const char *path, uint8_t key[AUTH_KEY_SIZE]);
 
 /* Returns the bytes that clients can still lease from @donor. This is 0 if an operator has lowered the donated size

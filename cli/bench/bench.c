@@ -24,7 +24,6 @@
 #include "common/config.h"
 #include "common/donors_option.h"
 #include "common/log.h"
-#include "common/user.h"
 #include "wire/auth.h"
 #include <errno.h>
 #include <langinfo.h>
@@ -171,15 +170,6 @@ static int bench_read_options(struct bench_run *run, int argc, char **argv, bool
 	return bench_take_options(run) ? COMMAND_USAGE : COMMAND_OK;
 }
 
-static int bench_load_key(struct bench_run *run)
-{
-	int error = run->options.key_file ? auth_key_load_or_tell(run->options.key_file, run->key) : 0;
-
-	if (run->options.key_file)
-		run->config.key = run->key;
-	return error;
-}
-
 static int bench_check_donors(void *context)
 {
 	struct bench_run *run = context;
@@ -281,9 +271,8 @@ int command_bench(int argc, char **argv)
 	if (status != COMMAND_OK || done)
 		return status;
 	run.config.fabric.connect_ms = CONNECT_MS;
-	run.config.user = user_name();
-	if (bench_load_key(&run) || bench_interrupt_catch() || bench_apart_run(bench_check_donors, &run) ||
-	    bench_open_json(&run))
+	if (ask_with_key(&run.config, run.options.key_file, run.key) || bench_interrupt_catch() ||
+	    bench_apart_run(bench_check_donors, &run) || bench_open_json(&run))
 		return COMMAND_FAILED;
 	error = bench_apart_run(bench_measure, &run);
 	run.results->interrupted = bench_interrupted();
