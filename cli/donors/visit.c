@@ -6,98 +6,72 @@
 #include "cli/defaults.h"
 #include "common/donors_option.h"
 #include "common/log.h"
-#include "common/user.h"
 
 #include <errno.h>
 #include <string.h>
 
-int visit_read(struct visit *visit, const char *verb, const struct config_setting *settings, int argc, char **argv)
-{
-	int at = defaults_read(settings, NULL, argc, argv, NULL), rest;
-
-	if (at < 0)
-		return at;
-	if (at == argc) {
-		log_error("donors %s: no donor given; name one, like farpage donors %s tcp://10.0.0.7", verb, verb);
-		return -EINVAL;
-	}
-	visit->uri = argv[at];
-	if (*visit->uri == '@') {
-		log_error("donors %s: one donor at a time; name one donor of %s", verb, visit->uri + 1);
-		return -EINVAL;
-	}
-	rest = config_read(settings, NULL, argc - at, argv + at, NULL); /* the options after the donor */
-	if (rest < 0)
-		return rest;
-	if (at + rest == argc)
-		return 0;
-	log_error("donors %s: one donor at a time; \"%s\" is too many", verb, argv[at + rest]);
-	return -EINVAL;
-}
-
-/* Appends the donor @uri. Returns 0, or -EINVAL after one logged line. */
-static int donor_add(const char *verb, struct config_list *donors, const char *uri)
-{
-	for (unsigned i = 0; i < donors->count; i++)
-		if (!strcmp(donors->items[i], uri)) {
-			log_error("donors %s: %s is given twice; leave one", verb, uri);
-			return -EINVAL;
-		}
-	if (donors->count == CONFIG_LIST_MAX) {
-		log_error("donors %s: more than %u donors are given; split them", verb, CONFIG_LIST_MAX);
-		return -EINVAL;
-	}
-	donors->items[donors->count++] = uri;
-	return 0;
-}
-
-/* Replaces "@FILE" by the donors of that file. Returns 0, or -EINVAL after one logged line. */
-static int donors_expand(const char *verb, struct config_list *donors)
-{
-	struct config_list file;
-	static const char *path; /* static, because the string is never freed */
-
-	for (unsigned i = 0; i < donors->count && donors->count > 1; i++)
-		if (*donors->items[i] == '@') {
-			log_error("donors %s: %s stands alone; write the other donors into it", verb, donors->items[i]);
-			return -EINVAL;
-		}
-	if (*donors->items[0] != '@')
-		return 0;
-	file = *donors;
-	if (donors_option_expand(&file, &path) < 0)
-		return -EINVAL;
-	donors->count = 0;
-	for (unsigned i = 0; i < file.count; i++)
-		if (donor_add(verb, donors, file.items[i]) < 0)
-			return -EINVAL;
-	return 0;
-}
-
-int visit_read_donors(const char *verb, const struct config_setting *settings, int argc, char **argv,
-		      struct config_list *ret_donors)
+/* Reads the options of @verb, and the donors before, between and behind them as they are written. Returns 0, -ECANCELED
+   after --help, or -EINVAL after one logged line. */
+static int words_read(const char *verb, const struct config_setting *settings, int argc, char **argv,
+		      struct config_list *ret_words)
 {
 	int at = defaults_read(settings, NULL, argc, argv, NULL), taken;
 
-	ret_donors->count = 0;
+	ret_words->count = 0;
 	while (at >= 0 && at < argc) {
-		if (donor_add(verb, ret_donors, argv[at]) < 0)
+		if (ret_words->count == CONFIG_LIST_MAX) {
+			log_error("donors %s: more than %u donors are given; split them", verb, CONFIG_LIST_MAX);
 			return -EINVAL;
+		}
+		ret_words->items[ret_words->count++] = argv[at];
 		taken = config_read(settings, NULL, argc - at, argv + at, NULL); /* the options after this donor */
 		at = taken < 0 ? taken : at + taken;
 	}
 	if (at < 0)
 		return at;
-	if (!ret_donors->count) {
-		log_error("donors %s: no donor given; name one, like farpage donors %s tcp://10.0.0.7", verb, verb);
-		return -EINVAL;
-	}
-	return donors_expand(verb, ret_donors);
+	if (ret_words->count)
+		return 0;
+	log_error("donors %s: no donor given; name one, like farpage donors %s tcp://10.0.0.7", verb, verb);
+	return -EINVAL;
+}
+
+int visit_read(struct visit *visit, const char *verb, const struct config_setting *settings, int argc, char **argv)
+{
+	struct config_list words;
+	int status = words_read(verb, settings, argc, argv, &words);
+
+	if (status < 0)
+		return status;
+	visit->uri = words.items[0];
+	if (*visit->uri == '@')
+		log_error("donors %s: one donor at a time; name one donor of %s", verb, visit->uri + 1);
+	else if (words.count > 1)
+		log_error("donors %s: one donor at a time; \"%s\" is too many", verb, words.items[1]);
+	else
+		return 0;
+	return -EINVAL;
+}
+
+int visit_read_donors(const char *verb, const struct config_setting *settings, int argc, char **argv,
+		      struct config_list *ret_donors)
+{
+	static const char *file; /* static, because the string is never freed */
+	int status = words_read(verb, settings, argc, argv, ret_donors);
+
+	if (status == 0)
+		status = donors_option_expand(ret_donors, &file);
+	for (unsigned i = 0; status == 0 && i < ret_donors->count; i++)
+		for (unsigned j = 0; j < i; j++)
+			if (!strcmp(ret_donors->items[i], ret_donors->items[j])) {
+				log_error("donors %s: %s is given twice; leave one", verb, ret_donors->items[i]);
+				return -EINVAL;
+			}
+	return status;
 }
 
 int visit_run(struct visit *visit, int (*act)(void *user), void *user)
 {
-	struct far_config config = {.user = user_name(), .fabric = FABRIC_CONFIG_DEFAULT};
+	struct far_config config = {.fabric = FABRIC_CONFIG_DEFAULT};
 	struct far_donor_info figures;
 	int status;
 

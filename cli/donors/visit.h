@@ -26,8 +26,8 @@ struct visit {
  */
 int visit_read(struct visit *visit, const char *verb, const struct config_setting *settings, int argc, char **argv);
 /*
- * Reads the options of @verb, and the donors among them: URIs, or "@FILE" for the donors of a donors file. Stores the
- * donors in *ret_donors; the strings exist until exit. Returns 0, -ECANCELED after --help, or -EINVAL after one logged
+ * Reads the options of @verb, and the donors among them, as donors_option_expand() takes them. Stores the donors in
+ * *ret_donors; the strings exist until exit. Returns 0, -ECANCELED after --help, or -EINVAL after one logged
  * line.
  */
 int visit_read_donors(const char *verb, const struct config_setting *settings, int argc, char **argv,

@@ -93,6 +93,13 @@ ok(answer == [lenders[0].uri] + found, "donors of DNS and other donors can be na
 result = farpage("donors", "--donor", "dns+srv://rack1.example", "--noheadings", "--output", "DONOR")
 ok(result.stdout.split() == found, "farpage donors writes the lines of a donors file from DNS", shown(result))
 
+result = farpage("donors", "drain", "dns+srv://rack1.example")
+ok(result.returncode == 0 and all(f"{uri} is empty" in result.stdout for uri in found),
+   "donors drain drains all donors that DNS names", shown(result))
+result = farpage("donors", "undrain", "dns+srv://rack1.example")
+ok(result.returncode == 0 and all(f"{uri} lends again" in result.stdout for uri in found),
+   "donors undrain lets them lend again", shown(result))
+
 program = "import sys; block = bytearray(range(256)) * (48 << 12); print(sum(block) % 1000003)"
 wanted = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 result = farpage("run", "--engine", "pager", "--local", "16M", "--donor", "dns+srv://rack1.example", "--", sys.executable,
