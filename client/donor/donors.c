@@ -475,6 +475,12 @@ static bool action_is_ours(struct far *far, const struct leases_action *action)
 	return true;
 }
 
+static void figures_publish(struct far *far)
+{
+	for (unsigned i = 0; i < far->donor_count; i++)
+		far->donors[i].leased_here = far->leases.donors[i].held * far->leases.config.slab_bytes;
+}
+
 static void actions_carry_out(struct far *far, uint64_t now)
 {
 	struct leases_action action;
@@ -494,15 +500,16 @@ static void actions_carry_out(struct far *far, uint64_t now)
 		if (donor->comeback.state == COMEBACK_UP && !session_request(&donor->session, &message, now))
 			donor_broke(far, action.donor, donor->session.donor.status, now);
 	}
-	if (wake)
+	if (wake) {
+		figures_publish(far); /* first: whoever sees a write end in a new slab may ask for the figures */
 		queues_wake(far, false);
+	}
 }
 
 void donors_carry_out(struct far *far, uint64_t now)
 {
 	actions_carry_out(far, now);
-	for (unsigned i = 0; i < far->donor_count; i++)
-		far->donors[i].leased_here = far->leases.donors[i].held * far->leases.config.slab_bytes;
+	figures_publish(far);
 }
 
 void donors_tick(struct far *far, uint64_t now)
