@@ -67,12 +67,13 @@ END
 	done
 }
 
-# Boots. Returns when the machine has reached its target.
+# Boots. Returns when the machine has reached its target. Descriptor 9 is the job's input, which only this script holds
+# open: job_end closes it.
 boot() {
 	# shellcheck disable=SC2016 # expanded there
 	unshare --pid --fork --mount --mount-proc bash -c 'mount -t tmpfs -o mode=755 tmpfs /run &&
 		exec env -i container= PATH="$PATH" SYSTEMD_UNIT_PATH="$SYSTEMD_UNIT_PATH" SYSTEMD_GENERATOR_PATH=/nowhere \
-			/lib/systemd/systemd --log-target=kmsg' </dev/null &
+			/lib/systemd/systemd --log-target=kmsg' </dev/null 9>&- &
 	init=
 	booted=$!
 	wait_for 60 init_listens || guest_fail "systemd does not start: $(dmesg | tail -n 20)"
