@@ -17,161 +17,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define RUN_MAX 16u          /* most pages per write */
-#define RETRY_NS 50000000ull /* pause before a failed write is repeated */
-#define ACCOUNT_BATCHES 16u  /* batches between two account() calls */
-#define FULL_MS 5000u        /* how long writes to full donors are repeated */
-#define LATE_NS 500000000ull /* if donors are full: the most time that counts between two failures */
+#define ACCOUNT_BATCHES 16u /* batches between two account() calls */
 #define ACCOUNT_SLACK                                                                                                  \
 	65536u /* most growth of tables between two account() calls, in bytes: 14 per evicted page (30 if sealed) */
-
-/* --- Writing ---------------------------------------------------------------------------------------------------- */
-
-/* Stops the program, because its memory can be neither stored nor kept, and must not be lost unnoticed. */
-static void stop_program(const char *why)
-{
-	log_error("pages cannot be sent out: %s: stopping process %d; add a donor or give more --local", why, getpid());
-	kill(getpid(), SIGBUS);
-	sleep(1); /* the program may handle SIGBUS, but must not continue */
-	kill(getpid(), SIGKILL);
-}
-
-/* Returns how long a failed write is repeated. Full donors get less time, because waiting rarely helps. */
-static uint64_t patience_ns(const struct evictor *evictor, int status)
-{
-	unsigned ms = evictor->core->timeout_ms;
-	if (status == -ENOSPC && ms > FULL_MS)
-		ms = FULL_MS;
-	return ms * 1000000ull;
-}
-
-/* Adds the time since the last failure, and returns for how long writes have failed. Full donors answer at once. So a
-   long time between two refusals means that this thread had no processor, and counts as LATE_NS. */
-static uint64_t count_failing(struct evictor *evictor, int status, uint64_t now)
-{
-	uint64_t passed = evictor->failed_at ? now - evictor->failed_at : 0;
-	evictor->failed_at = now;
-	evictor->failing_ns += status == -ENOSPC && passed > LATE_NS ? LATE_NS : passed;
-	return evictor->failing_ns;
-}
-
-static void consider_stopping(struct evictor *evictor, int status)
-{
-	struct store_stats stats;
-	uint64_t now = clock_now();
-	store_stats(evictor->core->store, &stats);
-	if (!stats.bytes_leased && !stats.bytes_available)
-		stop_program("no donor is left");
-	else if (count_failing(evictor, status, now) > patience_ns(evictor, status))
-		stop_program(status == -ENOSPC ? "the donors are full" : "the donors do not take them");
-}
-
-static void sleep_on_queue(struct evictor *evictor, int timeout_ms)
-{
-	struct epoll_event events[2];
-	if (store_arm(evictor->queue) == 0)
-		epoll_wait(evictor->epoll, events, 2, timeout_ms);
-}
-
-static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t count);
-static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t count);
-
-/* Returns true if the failed write of @frame must be repeated. This is the case if the frame has the only copy, or if a
-   forked child may still read the contents from the donors. */
-static bool frame_is_wanted(const struct core *core, uint32_t frame)
-{
-	uint32_t word = pages_load(&core->pages, core->victims.page_of[frame]);
-	enum page_state state = page_state(word);
-	bool is_away = state == PAGE_BUFFERED || state == PAGE_RETURNING; /* the copy to the program may still fail */
-	return (is_away && page_frame(word) == frame) || word & PAGE_SNAPSHOT;
-}
-
-static void write_failed(struct evictor *evictor, uint32_t frame, uint32_t count, int status)
-{
-	struct core *core = evictor->core;
-	consider_stopping(evictor, status);
-	for (uint32_t i = frame; i < frame + count; i++) {
-		if (frame_is_wanted(core, i))
-			submit_frames(evictor, i, 1);
-		else
-			frames_written(evictor, i, 1);
-	}
-}
-
-static void frames_written(struct evictor *evictor, uint32_t frame, uint32_t count)
-{
-	struct victims *victims = &evictor->core->victims;
-	for (uint32_t i = frame; i < frame + count; i++) {
-		victims->writing[i] = 0;
-		pages_unmark(&evictor->core->pages, victims->page_of[i], PAGE_WRITING);
-	}
-	victims->in_flight -= count;
-	core_settled(evictor->core);
-}
-
-/* Processes completed writes, and repeats failed writes. With @wait, first sleeps until a write completes, but at most
-   100 ms. */
-static void poll_writes(struct evictor *evictor, bool wait)
-{
-	struct store_done dones[32];
-	int count = store_poll(evictor->queue, dones, 32);
-	if (count == 0 && wait) {
-		sleep_on_queue(evictor, 100);
-		count = store_poll(evictor->queue, dones, 32);
-	}
-	bool paused = false;
-	for (int i = 0; i < count; i++) {
-		uint32_t frame = (uint32_t)dones[i].cookie, length = (uint32_t)(dones[i].cookie >> 32);
-		if (dones[i].status == 0) {
-			evictor->failed_at = evictor->failing_ns = 0;
-			frames_written(evictor, frame, length);
-		} else {
-			/* All failed writes share one pause. A pause for each would delay the writes behind it, which may
-			   succeed. */
-			if (!paused)
-				usleep(RETRY_NS / 1000);
-			paused = true;
-			write_failed(evictor, frame, length, dones[i].status);
-		}
-	}
-}
-
-static struct store_io write_of(const struct core *core, uint32_t frame, uint32_t count)
-{
-	return (struct store_io){
-	    .op = STORE_WRITE,
-	    .count = count,
-	    .page = core->victims.page_of[frame],
-	    .data = victims_frame(&core->victims, frame),
-	    .buffer = core->buffer,
-	    .cookie = (uint64_t)count << 32 | frame,
-	};
-}
-
-static void submit_all(struct evictor *evictor, const struct store_io *ios, unsigned count)
-{
-	while (count) {
-		int taken = store_submit(evictor->queue, ios, count);
-		if (taken < 1) {
-			poll_writes(evictor, true);
-			continue;
-		}
-		ios += taken;
-		count -= (unsigned)taken;
-	}
-}
-
-static void submit_frames(struct evictor *evictor, uint32_t frame, uint32_t count)
-{
-	struct store_io io = write_of(evictor->core, frame, count);
-	submit_all(evictor, &io, 1);
-}
-
-static void submit_staged(struct evictor *evictor)
-{
-	submit_all(evictor, evictor->staged, evictor->staged_count);
-	evictor->staged_count = 0;
-}
 
 /* --- One batch -------------------------------------------------------------------------------------------------- */
 
@@ -179,40 +27,6 @@ static bool is_zero(const char *data)
 {
 	const uint64_t *words = (const uint64_t *)(const void *)data;
 	return words[0] == 0 && memcmp(data, data + sizeof(uint64_t), STORE_PAGE - sizeof(uint64_t)) == 0;
-}
-
-static uint32_t allocate_frame(struct evictor *evictor)
-{
-	struct victims *victims = &evictor->core->victims;
-	uint32_t frame;
-	while ((frame = victims_allocate(victims)) == VICTIMS_NONE) {
-		submit_staged(evictor);
-		poll_writes(evictor, true);
-	}
-	return frame;
-}
-
-/* Adjacent frames with adjacent pages, which one write will send. */
-struct run {
-	uint32_t frame, count;
-};
-
-static void stage_run(struct evictor *evictor, struct run *run)
-{
-	if (run->count)
-		evictor->staged[evictor->staged_count++] = write_of(evictor->core, run->frame, run->count);
-	run->count = 0;
-}
-
-static void extend_run(struct evictor *evictor, struct run *run, uint32_t frame)
-{
-	const uint32_t *page_of = evictor->core->victims.page_of;
-	if (run->count &&
-	    (run->count == RUN_MAX || frame != run->frame + run->count || page_of[frame] != page_of[frame - 1] + 1))
-		stage_run(evictor, run);
-	if (run->count == 0)
-		run->frame = frame;
-	run->count++;
 }
 
 /* Chooses the evictor's processor. While there are forked children, the evictor is not bound to the handler's
@@ -229,13 +43,9 @@ static void choose_processor(struct evictor *evictor)
 static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 {
 	struct core *core = evictor->core;
-	uint32_t frame = allocate_frame(evictor);
-	char *data = victims_frame(&core->victims, frame);
-	struct store_io io = {
-	    .op = STORE_READ, .count = 1, .page = page, .data = data, .buffer = core->buffer, .cookie = UINT64_MAX};
+	char *data = victims_frame(&core->victims, writer_frame(&evictor->writer));
 	choose_processor(evictor);
-	while (core->victims.in_flight)
-		poll_writes(evictor, true);
+	writer_drain(&evictor->writer);
 	/* Stops the handler from starting reads for children. Otherwise a child that faults all the time would
 	   keep `reads` above 0 for ever. */
 	atomic_store(&core->children->held_back, true);
@@ -243,12 +53,8 @@ static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 		sched_yield();
 	atomic_store(&core->children->held_back, false);
 	core_settled(core);
-	while (store_submit(evictor->queue, &io, 1) < 1)
-		sched_yield();
-	struct store_done done;
-	while (store_poll(evictor->queue, &done, 1) < 1)
-		sleep_on_queue(evictor, 100);
-	if (children_hand_over(core->children, page, done.status == 0 ? data : NULL))
+	int status = writer_read(&evictor->writer, page, data);
+	if (children_hand_over(core->children, page, status == 0 ? data : NULL))
 		evictor->handed_over++;
 	pages_unmark(&core->pages, page, PAGE_SNAPSHOT);
 }
@@ -261,24 +67,23 @@ static void settle(struct evictor *evictor, uint64_t page, enum page_state state
 }
 
 /* Preserves the donors' contents of @page for forked children. The caller is about to change these contents. */
-static void before_change(struct evictor *evictor, uint64_t page, struct run *run)
+static void before_change(struct evictor *evictor, uint64_t page)
 {
 	if (!(pages_load(&evictor->core->pages, page) & PAGE_SNAPSHOT))
 		return;
-	stage_run(evictor, run);
-	submit_staged(evictor);
+	writer_flush(&evictor->writer);
 	preserve_snapshot(evictor, page);
 }
 
 /* Handles a page that has left the program. Forgets a page of zeroes. Copies any other page to the victim buffer, and
    queues dirty pages for writing. */
-static void send_page(struct evictor *evictor, const struct taken *taken, struct run *run)
+static void send_page(struct evictor *evictor, const struct taken *taken)
 {
 	struct core *core = evictor->core;
 	uint64_t page = taken->page;
 	bool clean = store_same(core->store, page, taken->data);
 	if (!clean)
-		before_change(evictor, page, run);
+		before_change(evictor, page);
 	core_count(&core->counters->evicted, 1);
 	trace_left(page, taken->data);
 	if (is_zero(taken->data)) {
@@ -288,17 +93,13 @@ static void send_page(struct evictor *evictor, const struct taken *taken, struct
 		settle(evictor, page, PAGE_UNTOUCHED, 0);
 		return;
 	}
-	uint32_t frame = allocate_frame(evictor);
+	uint32_t frame = writer_frame(&evictor->writer);
 	memcpy(victims_frame(&core->victims, frame), taken->data, STORE_PAGE);
 	core->victims.page_of[frame] = (uint32_t)page;
-	if (clean) {
+	if (clean)
 		core_count(&core->counters->evicted_clean, 1);
-	} else {
-		pages_mark(&core->pages, page, PAGE_WRITING);
-		core->victims.writing[frame] = 1;
-		core->victims.in_flight++;
-		extend_run(evictor, run, frame);
-	}
+	else
+		writer_stage(&evictor->writer, frame);
 	settle(evictor, page, PAGE_BUFFERED, frame);
 }
 
@@ -329,19 +130,18 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 	sort_taken(taken, mine);
 	take_pages(&evictor->take, taken, mine);
 
-	struct run run = {0};
 	uint64_t hashes[TAKE_MAX];
 	for (unsigned i = 0; i < mine; i++) {
 		hashes[i] = taken[i].result == TAKE_TAKEN ? trace_hash(taken[i].data) : 0;
 		switch (taken[i].result) {
 		case TAKE_TAKEN:
-			send_page(evictor, &taken[i], &run);
+			send_page(evictor, &taken[i]);
 			left++;
 			break;
 		case TAKE_ABSENT:
 			anomaly_dropped(core, taken[i].page);
 			trace_left(taken[i].page, NULL);
-			before_change(evictor, taken[i].page, &run);
+			before_change(evictor, taken[i].page);
 			store_discard(core->store, taken[i].page, 1);
 			settle(evictor, taken[i].page, PAGE_UNTOUCHED, 0);
 			left++;
@@ -356,8 +156,7 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 			break;
 		}
 	}
-	stage_run(evictor, &run);
-	submit_staged(evictor);
+	writer_flush(&evictor->writer);
 	pthread_mutex_unlock(&core->evict_lock);
 	for (unsigned i = 0; i < mine; i++)
 		if (taken[i].result == TAKE_TAKEN && trace_hash(taken[i].data) != hashes[i])
@@ -366,7 +165,7 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 	core_release(core, (int64_t)left - evictor->handed_over);
 	evictor->handed_over = 0;
 	core_settled(core);
-	poll_writes(evictor, false);
+	writer_poll(&evictor->writer, false);
 	return left;
 }
 
@@ -416,7 +215,7 @@ static void send_range_out(struct evictor *evictor, uint64_t page, uint64_t coun
 	for (uint64_t end = page + count; page < end; page++) {
 		uint32_t word;
 		while (is_busy(word = pages_load(&core->pages, page))) {
-			poll_writes(evictor, false);
+			writer_poll(&evictor->writer, false);
 			sched_yield();
 		}
 		if (page_state(word) == PAGE_RESIDENT)
@@ -428,8 +227,7 @@ static void send_range_out(struct evictor *evictor, uint64_t page, uint64_t coun
 	}
 	evict(evictor, batch, length);
 	/* The caller wants the pages on their donors only, so the victim buffer is emptied. */
-	while (core->victims.in_flight)
-		poll_writes(evictor, true);
+	writer_drain(&evictor->writer);
 	for (uint32_t i = 0; i < core->victims.count; i++)
 		victims_empty(&core->victims, i);
 }
@@ -506,7 +304,7 @@ static void make_room(struct evictor *evictor)
 		if (evict(evictor, pages, count) == 0 && (count || evict_held(evictor) == 0)) {
 			exceed_budget(evictor);
 			struct epoll_event event;
-			epoll_wait(evictor->epoll, &event, 1, 1);
+			epoll_wait(evictor->writer.epoll, &event, 1, 1);
 			return;
 		}
 	}
@@ -519,8 +317,8 @@ static void sleep_until_needed(struct evictor *evictor)
 	struct epoll_event events[2];
 	kick_prepare(&core->evictor_kick);
 	bool needed = core_free(core) < core->low || atomic_load(&evictor->request_posted) || atomic_load(&core->stop);
-	if (!needed && store_arm(evictor->queue) == 0)
-		epoll_wait(evictor->epoll, events, 2, -1);
+	if (!needed && store_arm(evictor->writer.queue) == 0)
+		epoll_wait(evictor->writer.epoll, events, 2, -1);
 	kick_cancel(&core->evictor_kick);
 }
 
@@ -535,39 +333,26 @@ static void *run_evictor(void *argument)
 			choose_processor(evictor);
 			make_room(evictor);
 		}
-		poll_writes(evictor, false);
+		writer_poll(&evictor->writer, false);
 		if (core_free(core) >= core->low)
 			sleep_until_needed(evictor);
 	}
-	while (core->victims.in_flight)
-		poll_writes(evictor, true);
+	writer_drain(&evictor->writer);
 	return NULL;
-}
-
-static int watch(int epoll, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN};
-	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsigned batch, bool copies)
 {
-	*evictor = (struct evictor){.core = core, .epoll = -1, .cpu = -1, .batch = batch < TAKE_MAX ? batch : TAKE_MAX};
+	*evictor =
+	    (struct evictor){.core = core, .writer.epoll = -1, .cpu = -1, .batch = batch < TAKE_MAX ? batch : TAKE_MAX};
 	evictor->take.maps = evictor->take.memory = evictor->take.pagemap = -1;
 	pthread_mutex_init(&evictor->request_lock, NULL);
 	pthread_cond_init(&evictor->request_done, NULL);
 	int result = take_open(&evictor->take, &core->uffd, core->window, landing, copies);
-	if (result)
-		return result;
-	evictor->epoll = epoll_create1(EPOLL_CLOEXEC);
-	return evictor->epoll < 0 ? -errno : watch(evictor->epoll, core->evictor_kick.fd);
+	return result ? result : writer_open(&evictor->writer, core);
 }
 
 /*
- * Runs in the evictor's thread, because the kernel completes a queue's requests in the thread that opened the queue. If
- * a thread of the program had opened the queue, that thread could wait in a fault for requests that only it can
- * complete.
- *
  * Returns only when the program is within its budget. A window that already has contents may exceed the budget. The
  * evictor evicts the excess now: later the program would not wait for it, because touching present pages does not
  * fault.
@@ -576,9 +361,7 @@ static int open_evictor(void *argument)
 {
 	struct evictor *evictor = argument;
 	struct core *core = evictor->core;
-	int result = store_queue_open(core->store, &evictor->queue);
-	if (result == 0)
-		result = watch(evictor->epoll, store_queue_fd(evictor->queue));
+	int result = writer_start(&evictor->writer);
 	if (result)
 		return result;
 	atomic_store(&core->evictor_thread, gettid());
@@ -601,10 +384,8 @@ void evictor_close(struct evictor *evictor)
 		kick_ring(&evictor->core->evictor_kick);
 		pthread_join(evictor->thread, NULL);
 	}
-	store_queue_close(evictor->queue);
+	writer_close(&evictor->writer);
 	take_close(&evictor->take);
-	if (evictor->epoll >= 0)
-		close(evictor->epoll);
 	pthread_mutex_destroy(&evictor->request_lock);
 	pthread_cond_destroy(&evictor->request_done);
 }

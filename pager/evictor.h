@@ -7,14 +7,10 @@
  * contents:
  * - A page of zeroes becomes untouched: nothing needs to be stored.
  * - A page that equals the donors' contents is clean. It is not written.
- * - Any other page is dirty. It is written to its donors.
+ * - Any other page is dirty. It is written to its donors (writer.h).
  *
  * Clean and dirty pages are copied to the victim buffer (victims.h). Until a page's frame is reused, the handler
  * answers faults on the page from the frame.
- *
- * Failed writes. The evictor repeats a failed write, because a donor may return or another donor may accept the page.
- * It gives up after `timeout_ms`, or after at most 5 s if all donors are full. Then SIGBUS stops the program, because
- * its memory can be neither stored nor kept. If no donor is left, SIGBUS stops the program at the first failure.
  *
  * Pages that cannot leave. A page that a device or its mapping holds (TAKE_HELD in take.h) goes to the held queue
  * (residents.h). The evictor retries a batch of this queue now and then. If no other page is left to evict and no
@@ -28,14 +24,14 @@
 
 #include "pager/core.h"
 #include "pager/take.h"
+#include "pager/writer.h"
 #include <pthread.h>
 
 struct evictor {
 	struct core *core;
-	struct store_queue *queue;
+	struct writer writer;
 	struct take take;
 	unsigned batch; /* pages per batch, at most TAKE_MAX */
-	int epoll;
 	pthread_t thread;
 	bool running;
 	uint64_t overhead;      /* bytes of farpage's fixed tables, which count against the budget */
@@ -43,13 +39,8 @@ struct evictor {
 	unsigned since_account; /* batches since the last account() (evictor.c) */
 	int64_t beyond;         /* by how many pages the limit was raised, because too many pages are held */
 	bool told_beyond;
-	/* When the last write failed, and for how long writes have failed. Both are 0 while writes succeed. */
-	uint64_t failed_at, failing_ns;
 	int cpu;             /* the processor that the evictor is pinned to, or -1 for none (follow.h) */
 	int64_t handed_over; /* pages of this batch whose claims now belong to forked children */
-	/* Writes of this batch. One store_submit() sends them all, to save system calls. */
-	struct store_io staged[TAKE_MAX];
-	unsigned staged_count;
 
 	pthread_mutex_t request_lock; /* for one request at a time; guards the fields below */
 	pthread_cond_t request_done;

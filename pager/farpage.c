@@ -251,7 +251,7 @@ static struct farpage *allocate(void)
 		return NULL;
 	farpage->core.uffd = (struct uffd){.fd = -1, .mover = -1};
 	farpage->core.handler_kick.fd = farpage->core.evictor_kick.fd = -1;
-	farpage->evictor.epoll = farpage->handler.epoll = -1;
+	farpage->evictor.writer.epoll = farpage->handler.epoll = -1;
 	farpage->evictor.take.maps = farpage->evictor.take.memory = farpage->evictor.take.pagemap = -1;
 	pthread_mutex_init(&farpage->core.evict_lock, NULL);
 	return farpage;

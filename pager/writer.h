@@ -1,0 +1,53 @@
+/*
+ * writer: the evictor's store queue, through which pages in the victim buffer (victims.h) reach their donors.
+ *
+ * Theory of operation. The evictor stages the frames that must be written. Adjacent frames with adjacent pages become
+ * one write of at most 16 pages. writer_flush() submits all staged writes in one call, to save system calls.
+ *
+ * Failed writes. The writer repeats a failed write, because a donor may return or another donor may accept the page.
+ * It gives up after `timeout_ms`, or after at most 5 s if all donors are full. Then SIGBUS stops the program, because
+ * its memory can be neither stored nor kept. If no donor is left, SIGBUS stops the program at the first failure.
+ *
+ * Threads: the evictor's only. It also opens the queue, because the kernel completes a queue's requests in the thread
+ * that opened the queue. A thread of the program could wait in a fault for requests that only it can complete.
+ */
+#ifndef PAGER_WRITER_H
+#define PAGER_WRITER_H
+
+#include "pager/core.h"
+#include "pager/take.h"
+
+struct writer {
+	struct core *core;
+	struct store_queue *queue;
+	int epoll; /* wakes the evictor: has the queue's descriptor and the evictor's kick */
+	/* When the last write failed, and for how long writes have failed. Both are 0 while writes succeed. */
+	uint64_t failed_at, failing_ns;
+	uint32_t run_frame, run_count; /* the frames of the write that is being built */
+	struct store_io staged[TAKE_MAX];
+	unsigned staged_count;
+};
+
+/* Creates the epoll. Returns 0 or -errno; writer_close() is due in either case. */
+int writer_open(struct writer *writer, struct core *core);
+/* Opens the queue. Returns 0 or -errno. */
+int writer_start(struct writer *writer);
+/* The caller has waited until no write is in flight. */
+void writer_close(struct writer *writer);
+
+/* Returns a free frame of the victim buffer. Submits and waits for writes if there is none. */
+uint32_t writer_frame(struct writer *writer);
+/* Queues @frame for writing, and marks the frame and its page as being written. */
+void writer_stage(struct writer *writer, uint32_t frame);
+/* Submits what has been staged. */
+void writer_flush(struct writer *writer);
+/* Processes completed writes, and repeats failed writes. With @wait, first sleeps until a write completes, but at most
+   100 ms. */
+void writer_poll(struct writer *writer, bool wait);
+/* Waits until no write is in flight. All that was staged has been submitted. */
+void writer_drain(struct writer *writer);
+/* Reads the donors' contents of @page into @data, which lies in the victim buffer. No write is in flight. Waits.
+   Returns 0 or -errno. */
+int writer_read(struct writer *writer, uint64_t page, void *data);
+
+#endif
