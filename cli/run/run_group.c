@@ -2,6 +2,7 @@
 #include "cli/run/run_group.h"
 
 #include "common/log.h"
+#include "common/process.h"
 #include "common/text_file.h"
 
 #include <dirent.h>
@@ -316,25 +317,8 @@ void run_group_sum(const struct run_group *group, struct run_group_use *use)
 	use->stalled_us = v2 ? number_read(group->folder, "memory.pressure", "total=", UINT64_MAX) : UINT64_MAX;
 }
 
-/* Returns true if all threads of a process have ended. Such a process is in the group's list until its parent waits
-   for it. */
-static bool has_ended(pid_t pid)
-{
-	char path[64], text[512], state;
-	long threads;
-	snprintf(path, sizeof path, "/proc/%d/stat", pid);
-	if (text_file_read(path, text, sizeof text) < 0)
-		return true;
-	const char *behind_name = strrchr(text, ')');
-	if (!behind_name ||
-	    sscanf(behind_name, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld", &state,
-		   &threads) != 2)
-		return true;
-	return (state == 'Z' || state == 'X') && threads <= 1;
-}
-
 /* Calls @act, which may be NULL, for each process in @folder that has not ended. Returns the number of these
-   processes. */
+   processes. A process that has ended is in the list until its parent waits for it. */
 static unsigned for_each_here(const char *folder, void (*act)(pid_t pid))
 {
 	char path[PATH_MAX];
@@ -342,7 +326,7 @@ static unsigned for_each_here(const char *folder, void (*act)(pid_t pid))
 	int pid;
 	FILE *file = file_path(folder, "cgroup.procs", path) ? NULL : fopen(path, "re");
 	while (file && fscanf(file, "%d", &pid) == 1) {
-		if (pid <= 0 || has_ended(pid))
+		if (pid <= 0 || process_has_ended(pid))
 			continue;
 		count++;
 		if (act)

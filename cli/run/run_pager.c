@@ -16,7 +16,7 @@
 #include "cli/run/run_watch.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/text_file.h"
+#include "common/process.h"
 #include "common/user.h"
 #include "pager/pager.h"
 
@@ -202,45 +202,32 @@ static int set_environment(const struct run_options *options, const struct run_d
 	return 0;
 }
 
-/* Returns the processor time in user mode, in ns, of process @pid and of its children that have ended. Returns 0 if the
-   process has ended. */
-static uint64_t computing_of(pid_t pid)
-{
-	char path[64], text[512];
-	unsigned long long own, children;
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	if (text_file_read(path, text, sizeof text) < 0)
-		return 0;
-	const char *behind_name = strrchr(text, ')');
-	if (!behind_name ||
-	    sscanf(behind_name, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %*u %llu", &own, &children) != 2)
-		return 0;
-	return (uint64_t)(own + children) * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
-}
-
-/* Returns the sum of computing_of() for all processes that have started a pager. */
+/* Returns the processor time in user mode, in ns, of all processes that have started a pager, and of their children
+   that have ended. Leaves out processes that have ended. */
 static uint64_t computing_so_far(const struct report *report)
 {
 	uint64_t sum = 0;
 	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
 		pid_t pid = __atomic_load_n(&report->slots[i].pid, __ATOMIC_ACQUIRE);
-		sum += pid ? computing_of(pid) : 0;
+		struct process process;
+		if (pid && process_look(pid, &process) == 0)
+			sum += process.user_ns;
 	}
 	return sum;
 }
 
 static void live_update(struct pager_run *run)
 {
-	struct run_summary summary = {.local_bytes = run->live->local_bytes,
-				      .wall_ns = clock_now() - run->live->started_ns,
-				      .computing_ns = computing_so_far(run->report.shared)};
+	struct run_summary summary = {.advice = {.local_bytes = run->live->local_bytes,
+						 .wall_ns = clock_now() - run->live->started_ns,
+						 .computing_ns = computing_so_far(run->report.shared)}};
 	run_report_sum(&run->report, &summary);
 	run_live_begin(run->live);
 	run->live->resident_bytes = summary.resident_now;
 	run->live->far_bytes = summary.far_now;
 	run->live->outside_bytes = run->coverage.outside_bytes;
 	run->live->faults = summary.stats.faults_far;
-	run->live->waiting_ns = summary.waiting_ns;
+	run->live->waiting_ns = summary.advice.waiting_ns;
 	run->live->advice = summary.advice;
 	run_live_end(run->live);
 }
@@ -264,12 +251,11 @@ static bool wait_for(void *engine, int fd, bool for_rest)
 static bool report_end(const struct run_options *options, const struct pager_run *run, uint64_t started_ns)
 {
 	struct rusage usage;
-	struct run_summary summary = {.local_bytes = options->local,
-				      .outside_bytes = run->coverage.outside_bytes,
-				      .wall_ns = clock_now() - started_ns};
+	struct run_summary summary = {.outside_bytes = run->coverage.outside_bytes,
+				      .advice = {.local_bytes = options->local, .wall_ns = clock_now() - started_ns}};
 	if (!getrusage(RUSAGE_CHILDREN, &usage)) {
 		summary.peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
-		summary.computing_ns =
+		summary.advice.computing_ns =
 		    (uint64_t)usage.ru_utime.tv_sec * 1000000000 + (uint64_t)usage.ru_utime.tv_usec * 1000;
 	}
 	run_report_sum(&run->report, &summary);

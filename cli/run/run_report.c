@@ -76,8 +76,8 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 	memset(&faults, 0, sizeof faults);
 	memset(&depths, 0, sizeof depths);
 	summary->processes = 0;
-	summary->pager_ns = 0;
-	summary->wanted_bytes = summary->resident_now = summary->far_now = 0;
+	summary->advice.pager_ns = 0;
+	summary->advice.wanted_bytes = summary->resident_now = summary->far_now = 0;
 	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
 		struct farpage_stats stats;
 		const struct pager_counters *counters = &report->shared->slots[i].counters;
@@ -88,25 +88,19 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 		add(&summary->stats, &stats);
 		histogram_add(&faults, &counters->fault_ns);
 		histogram_add(&depths, &counters->depths);
-		summary->pager_ns += __atomic_load_n(&counters->handler_user_ns, __ATOMIC_RELAXED) +
-				     __atomic_load_n(&counters->evictor_user_ns, __ATOMIC_RELAXED);
+		summary->advice.pager_ns += __atomic_load_n(&counters->handler_user_ns, __ATOMIC_RELAXED) +
+					    __atomic_load_n(&counters->evictor_user_ns, __ATOMIC_RELAXED);
 		if (kill(pid, 0) == 0 || errno == EPERM) {
 			summary->resident_now += stats.resident_bytes;
 			summary->far_now += stats.far_bytes;
 		}
-		if (stats.resident_peak_bytes + stats.far_peak_bytes > summary->wanted_bytes)
-			summary->wanted_bytes = stats.resident_peak_bytes + stats.far_peak_bytes;
+		if (stats.resident_peak_bytes + stats.far_peak_bytes > summary->advice.wanted_bytes)
+			summary->advice.wanted_bytes = stats.resident_peak_bytes + stats.far_peak_bytes;
 		summary->processes++;
 	}
 	summary->stats.fault_p50_ns = histogram_quantile(&faults, 500);
 	summary->stats.fault_p99_ns = histogram_quantile(&faults, 990);
-	summary->waiting_ns = histogram_sum(&faults);
-	summary->advice = (struct advice){.local_bytes = summary->local_bytes,
-					  .wanted_bytes = summary->wanted_bytes,
-					  .waiting_ns = summary->waiting_ns,
-					  .computing_ns = summary->computing_ns,
-					  .pager_ns = summary->pager_ns,
-					  .wall_ns = summary->wall_ns};
+	summary->advice.waiting_ns = histogram_sum(&faults);
 	advice_predict(&summary->advice, &depths);
 }
 
@@ -124,9 +118,9 @@ const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_TH
 /* Returns the share of its threads' time in which the command waited for far memory, from 0 to 1. */
 static double waited(const struct run_summary *summary)
 {
-	if (summary->waiting_ns < ADVICE_WAITING_MIN_NS)
+	if (summary->advice.waiting_ns < ADVICE_WAITING_MIN_NS)
 		return 0;
-	return (double)summary->waiting_ns / (double)(summary->waiting_ns + summary->computing_ns);
+	return (double)summary->advice.waiting_ns / (double)(summary->advice.waiting_ns + summary->advice.computing_ns);
 }
 
 /* Writes the problems of the run into @text, each after a comma. Returns @text. */
@@ -136,11 +130,11 @@ static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX]
 	unsigned long long stopped = (unsigned long long)summary->stats.children_stopped;
 	int length = 0;
 	*text = '\0';
-	if (summary->outside_bytes > summary->local_bytes)
+	if (summary->outside_bytes > summary->advice.local_bytes)
 		length = snprintf(text, AMISS_MAX, ", %s outside farpage's reach",
 				  size_format(summary->outside_bytes, outside));
 	else if (summary->processes && !summary->stats.far_peak_bytes &&
-		 summary->peak_bytes > summary->local_bytes + summary->stats.resident_peak_bytes)
+		 summary->peak_bytes > summary->advice.local_bytes + summary->stats.resident_peak_bytes)
 		/* run_coverage did not see this process, because it ran for less than half a second. */
 		length = snprintf(text, AMISS_MAX,
 				  ", a process had %s resident (pages of files included), more than --local",
@@ -156,14 +150,14 @@ void run_report_print(const struct run_summary *summary)
 	const struct farpage_stats *stats = &summary->stats;
 	char text[AMISS_MAX], thrashed[RUN_THRASHED_MAX], advice[ADVICE_TEXT_MAX];
 	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], far_peak[SIZE_TEXT_MAX];
-	double wall = (double)summary->wall_ns / 1e9;
-	if (!summary->processes && summary->peak_bytes > summary->local_bytes &&
-	    summary->outside_bytes <= summary->local_bytes) {
+	double wall = (double)summary->advice.wall_ns / 1e9;
+	if (!summary->processes && summary->peak_bytes > summary->advice.local_bytes &&
+	    summary->outside_bytes <= summary->advice.local_bytes) {
 		/* run_coverage checks twice a second, and misses a process that runs for less time. */
 		fprintf(stderr,
 			"farpage: nothing was far, and a process had %s resident (pages of files included), more than "
 			"--local %s; --engine swap reaches memory that the pager does not, wall %.1f s\n",
-			size_format(summary->peak_bytes, peak), size_format(summary->local_bytes, local), wall);
+			size_format(summary->peak_bytes, peak), size_format(summary->advice.local_bytes, local), wall);
 		return;
 	}
 	if (!summary->processes) {
@@ -172,9 +166,9 @@ void run_report_print(const struct run_summary *summary)
 		return;
 	}
 	advice_text(&summary->advice, advice);
-	run_report_thrashed(*advice ? 0 : waited(summary), summary->wanted_bytes, thrashed);
+	run_report_thrashed(*advice ? 0 : waited(summary), summary->advice.wanted_bytes, thrashed);
 	size_format(stats->resident_peak_bytes, peak);
-	size_format(summary->local_bytes, local);
+	size_format(summary->advice.local_bytes, local);
 	size_format(stats->far_bytes, far);
 	size_format(stats->far_peak_bytes, far_peak);
 	fprintf(stderr,
@@ -246,12 +240,12 @@ int run_report_save(const struct run_summary *summary, const char *path)
 	    {"backup_behind", stats->backup_behind},
 	    {"backup_reads", stats->backup_reads},
 	    {"backup_writes", stats->backup_writes},
-	    {"waiting_ns", summary->waiting_ns},
-	    {"computing_ns", summary->computing_ns},
-	    {"pager_ns", summary->pager_ns},
-	    {"wall_ns", summary->wall_ns},
-	    {"local_bytes", summary->local_bytes},
-	    {"wanted_bytes", summary->wanted_bytes},
+	    {"waiting_ns", summary->advice.waiting_ns},
+	    {"computing_ns", summary->advice.computing_ns},
+	    {"pager_ns", summary->advice.pager_ns},
+	    {"wall_ns", summary->advice.wall_ns},
+	    {"local_bytes", summary->advice.local_bytes},
+	    {"wanted_bytes", summary->advice.wanted_bytes},
 	    {"processes", summary->processes},
 	};
 	return run_report_write("pager", figures, sizeof figures / sizeof figures[0], &summary->advice, path);

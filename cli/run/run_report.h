@@ -17,17 +17,12 @@ struct run_report {
 
 /* The sums at the end of a run. */
 struct run_summary {
-	struct farpage_stats stats; /* sums; resident_peak_bytes is the largest of all processes */
-	unsigned processes;         /* processes that started a pager */
-	uint64_t local_bytes, wall_ns;
+	struct farpage_stats stats;     /* sums; resident_peak_bytes is the largest of all processes */
+	unsigned processes;             /* processes that started a pager */
 	uint64_t peak_bytes;            /* largest resident set of any process, by the kernel's count */
 	uint64_t outside_bytes;         /* the most memory that one process had outside farpage's reach */
 	uint64_t resident_now, far_now; /* bytes of the processes that still run */
-	uint64_t waiting_ns;            /* time that threads waited for far memory */
-	uint64_t computing_ns;          /* processor time of the command in user mode, with the pager's */
-	uint64_t pager_ns;              /* the pagers' part of computing_ns */
-	uint64_t wanted_bytes;          /* the smallest --local that would have kept all processes local */
-	struct advice advice;
+	struct advice advice;           /* also has the budget, the times, and the --local that would keep all local */
 };
 
 /* Makes the report. @told is the path of a pipe. Each process that starts a pager writes a struct report_pager into

@@ -1,0 +1,39 @@
+#include "common/process.h"
+
+#include "common/text_file.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int process_look(pid_t pid, struct process *ret_process)
+{
+	char path[64], text[512], state;
+	unsigned long long own, children;
+	long threads;
+	ssize_t length;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	length = text_file_read(path, text, sizeof text);
+	if (length < 0)
+		return length == -ENOENT ? -ESRCH : (int)length;
+	/* The name of the program may contain any character, also a parenthesis. */
+	const char *behind_name = strrchr(text, ')');
+	if (!behind_name ||
+	    sscanf(behind_name, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %*u %llu %*d %*d %*d %ld", &state,
+		   &own, &children, &threads) != 4)
+		return -EPROTO;
+	*ret_process = (struct process){
+	    .ended = state == 'Z' || state == 'X',
+	    .threads = (unsigned)threads,
+	    .user_ns = (uint64_t)(own + children) * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK)),
+	};
+	return 0;
+}
+
+bool process_has_ended(pid_t pid)
+{
+	struct process process;
+
+	return process_look(pid, &process) < 0 || (process.ended && process.threads <= 1);
+}

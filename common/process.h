@@ -1,0 +1,25 @@
+/*
+ * process: what the kernel tells about a process in /proc/PID/stat (proc_pid_stat(5)). Allocates nothing.
+ *
+ * Threads: any.
+ */
+#ifndef COMMON_PROCESS_H
+#define COMMON_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct process {
+	bool ended;       /* the main thread has ended. Other threads may still run, see `threads` */
+	unsigned threads; /* threads that have not been waited for, 1 or more */
+	uint64_t user_ns; /* processor time in user mode, of the process and of its children that have ended */
+};
+
+/* Returns 0, or -errno: -ESRCH if there is no such process. */
+int process_look(pid_t pid, struct process *ret_process);
+/* Returns true if there is no such process, or if all its threads have ended. Its parent may not have waited for it
+   yet. */
+bool process_has_ended(pid_t pid);
+
+#endif
