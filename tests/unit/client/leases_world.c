@@ -74,6 +74,35 @@ int world_join(const struct leases_action *ask, uint64_t slab, uint64_t now)
 	return -1;
 }
 
+void world_open_donors(unsigned donors, unsigned replicas)
+{
+	world_open(WORLD_CHUNKS, donors, replicas, 1);
+	for (unsigned i = 0; i < donors; i++)
+		leases_donor_heard(&world.leases, i, 10 * SLAB);
+}
+
+void page_write(uint64_t page)
+{
+	static const uint64_t data[4096 / 8] = {1};
+
+	integrity_prepare(&world.integrity, page, data);
+	integrity_commit(&world.integrity, page, 1);
+}
+
+int lowest(unsigned donors)
+{
+	return __builtin_ctz(donors);
+}
+
+int world_fill(uint64_t now, unsigned *ret_donor)
+{
+	struct leases_action ask;
+	int donor = world_ask(now, &ask);
+
+	*ret_donor = (unsigned)donor;
+	return donor < 0 ? -1 : world_join(&ask, 200, now);
+}
+
 bool chunk_want(uint32_t chunk, uint64_t now)
 {
 	struct chunk_view view;

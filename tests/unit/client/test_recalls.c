@@ -3,51 +3,19 @@
 #include "tests/lib/tap.h"
 #include "tests/unit/client/leases_world.h"
 
-#define CHUNKS 8u
-
-static void donors_open(unsigned donors, unsigned replicas)
-{
-	world_open(CHUNKS, donors, replicas, 1);
-	for (unsigned i = 0; i < donors; i++)
-		leases_donor_heard(&world.leases, i, 10 * SLAB);
-}
-
-static void page_write(uint64_t page)
-{
-	static const uint64_t data[4096 / 8] = {1};
-
-	integrity_prepare(&world.integrity, page, data);
-	integrity_commit(&world.integrity, page, 1);
-}
-
-static int lowest(unsigned donors)
-{
-	return __builtin_ctz(donors);
-}
-
-/* Grants the slab for which a donor is asked. Returns the join to fill, or -1 if there is none. */
-static int join(uint64_t now, unsigned *ret_donor)
-{
-	struct leases_action ask;
-	int donor = world_ask(now, &ask);
-
-	*ret_donor = (unsigned)donor;
-	return donor < 0 ? -1 : world_join(&ask, 200, now);
-}
-
 static void recalled_slab_is_filled_elsewhere_and_released(unsigned replicas)
 {
 	struct leases_action action;
 	unsigned before, to, from;
 	int filled;
 
-	donors_open(replicas + 1, replicas);
+	world_open_donors(replicas + 1, replicas);
 	before = chunk_make(3);
 	from = (unsigned)lowest(before);
 	ok(leases_recall(&world.leases, from, 103, 1000, 10), "%u replicas: the recall of a leased slab is accepted",
 	   replicas);
 	ok(leases_recalls_due(&world.leases) == 1000, "a recall is due at its deadline");
-	filled = join(10, &to);
+	filled = world_fill(10, &to);
 	ok(filled >= 0 && !(before >> to & 1), "a recall makes another donor lend a slab to fill");
 	ok(chunk_full(3) == before, "a slab being filled does not count as a replica");
 	leases_filled(&world.leases, (unsigned)filled, true, 20);
@@ -71,10 +39,10 @@ static void deadline_takes_a_slab_before_its_replacement_is_filled(void)
 	unsigned to;
 	int filled;
 
-	donors_open(2, 1);
+	world_open_donors(2, 1);
 	leases_recall(&world.leases, (unsigned)lowest(chunk_make(3)), 103, 1000, 10);
 	page_write(3 * CHUNK_PAGES);
-	filled = join(10, &to);
+	filled = world_fill(10, &to);
 	ok(!leases_recalls_tick(&world.leases, 999) && chunk_full(3), "a recalled slab is used up to its deadline");
 	ok(leases_recalls_tick(&world.leases, 1000) == 1 && chunk_state(&world.table, 3) == CHUNK_NONE,
 	   "a chunk whose only slab passes its deadline loses its pages");
@@ -92,7 +60,7 @@ static void chunk_keeps_its_other_replica_after_a_deadline(void)
 {
 	unsigned before, from;
 
-	donors_open(2, 2);
+	world_open_donors(2, 2);
 	before = chunk_make(3);
 	from = (unsigned)lowest(before);
 	page_write(3 * CHUNK_PAGES);
@@ -102,7 +70,7 @@ static void chunk_keeps_its_other_replica_after_a_deadline(void)
 	ok(chunk_replicas_missing(&world.table, 3) == 1, "a chunk that lost a slab to a deadline lacks one replica");
 	world_close();
 
-	donors_open(2, 2);
+	world_open_donors(2, 2);
 	before = chunk_make(3);
 	from = (unsigned)lowest(before);
 	ok(leases_taken(&world.leases, from, 103, 10) == 0 && chunk_full(3) == (before & ~(1u << from)),
@@ -120,10 +88,10 @@ static void slab_moved_while_its_donor_is_away_is_released_once(void)
 	unsigned from, to;
 	int filled;
 
-	donors_open(2, 1);
+	world_open_donors(2, 1);
 	from = (unsigned)lowest(chunk_make(3));
 	leases_recall(&world.leases, from, 103, UINT64_MAX, 10);
-	filled = join(10, &to);
+	filled = world_fill(10, &to);
 	leases_donor_away(&world.leases, from, 20);
 	leases_filled(&world.leases, (unsigned)filled, true, 30);
 	ok(world_next_is(LEASES_DRAIN, &action) && chunk_full(3) == 1u << to && !world.leases.donors[from].held,
@@ -134,10 +102,10 @@ static void slab_moved_while_its_donor_is_away_is_released_once(void)
 	   "a slab moved while its donor was away is not released again after the return");
 	world_close();
 
-	donors_open(2, 1);
+	world_open_donors(2, 1);
 	from = (unsigned)lowest(chunk_make(3));
 	leases_recall(&world.leases, from, 103, UINT64_MAX, 10);
-	filled = join(10, &to);
+	filled = world_fill(10, &to);
 	leases_donor_away(&world.leases, from, 20);
 	leases_donor_claiming(&world.leases, from, true);
 	leases_filled(&world.leases, (unsigned)filled, true, 30);
@@ -160,7 +128,7 @@ static void recall_is_forgotten_when_its_donor_returns(void)
 {
 	unsigned from;
 
-	donors_open(1, 1);
+	world_open_donors(1, 1);
 	from = (unsigned)lowest(chunk_make(3));
 	page_write(3 * CHUNK_PAGES);
 	leases_recall(&world.leases, from, 103, 1000, 10);
@@ -183,11 +151,11 @@ static void surplus_replica_is_released_once_all_donors_are_back(unsigned replic
 	unsigned before, from, to, all;
 	int filled;
 
-	donors_open(replicas + 3, replicas);
+	world_open_donors(replicas + 3, replicas);
 	before = chunk_make(3);
 	from = (unsigned)lowest(before);
 	leases_recall(&world.leases, from, 103, UINT64_MAX, 10);
-	filled = join(10, &to);
+	filled = world_fill(10, &to);
 	if (mates) {
 		failure_domains_name(&world.leases.failure_domains, from, "rack1");
 		failure_domains_name(&world.leases.failure_domains, to, "rack1");
@@ -231,12 +199,12 @@ static void chunk_moves_apart_donors_of_one_domain(void)
 	unsigned before, to;
 	int filled;
 
-	donors_open(3, 2);
+	world_open_donors(3, 2);
 	before = chunk_make(3);
 	for (unsigned i = 0; i < 3; i++)
 		leases_donor_named(&world.leases, i, before >> i & 1 ? "rack1" : "rack2");
 	ok(!chunk_replicas_missing(&world.table, 3), "a chunk with all its replicas in one rack lacks none");
-	filled = join(10, &to);
+	filled = world_fill(10, &to);
 	ok(filled >= 0 && !(before >> to & 1), "a donor in another rack is asked for a slab");
 	leases_filled(&world.leases, (unsigned)filled, true, 20);
 	ok(world_next_is(LEASES_DRAIN, &action) && chunk_full(3) >> to & 1 && __builtin_popcount(chunk_full(3)) == 2,
@@ -248,7 +216,7 @@ static void chunk_moves_apart_donors_of_one_domain(void)
 	ok(world_is_quiet(), "no action is left once a replica has moved to another rack");
 	world_close();
 
-	donors_open(2, 2);
+	world_open_donors(2, 2);
 	before = chunk_make(3);
 	for (unsigned i = 0; i < 2; i++)
 		leases_donor_named(&world.leases, i, "rack1");
@@ -264,12 +232,12 @@ static void recalled_slab_stays_while_a_replica_is_lacking(void)
 	unsigned to;
 	int filled;
 
-	donors_open(2, 2);
+	world_open_donors(2, 2);
 	chunk_make(3);
 	leases_donor_lost(&world.leases, 1, 10);
 	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
 	leases_donor_back(&world.leases, 1, 0, 10 * SLAB, 20);
-	filled = join(20, &to);
+	filled = world_fill(20, &to);
 	ok(filled >= 0 && to == 1 && chunk_full(3) == 1, "a chunk whose only replica is recalled gets another one");
 	leases_filled(&world.leases, (unsigned)filled, true, 30);
 	ok(chunk_full(3) == 3 && world_is_quiet(), "both replicas stay while no third donor is there");
@@ -287,7 +255,7 @@ static void withdrawn_recall_keeps_the_slab(void)
 	struct leases_action action;
 	unsigned from;
 
-	donors_open(2, 1);
+	world_open_donors(2, 1);
 	from = (unsigned)lowest(chunk_make(3));
 	leases_recall(&world.leases, from, 103, 1000, 10);
 	leases_keep(&world.leases, from, 103);
@@ -311,7 +279,7 @@ static void restarted_donors_slab_of_the_same_name_is_not_recalled(unsigned repl
 	struct leases_action action;
 	unsigned before, to;
 
-	donors_open(replicas, replicas);
+	world_open_donors(replicas, replicas);
 	before = chunk_make(3);
 	leases_recall(&world.leases, 0, 103, 1000, 10);
 	leases_donor_lost(&world.leases, 0, 20);
@@ -342,10 +310,10 @@ static void recall_is_over_once_its_slab_is_moved(void)
 	unsigned to;
 	int filled;
 
-	donors_open(2, 1);
+	world_open_donors(2, 1);
 	leases_recall(&world.leases, (unsigned)lowest(chunk_make(3)), 103, UINT64_MAX, 10);
 	ok(leases_recalling(&world.leases) && world.leases.recalled, "a recalled slab is known as recalled");
-	filled = join(10, &to);
+	filled = world_fill(10, &to);
 	leases_filled(&world.leases, (unsigned)filled, true, 20);
 	ok(!leases_recalling(&world.leases) && !world.leases.recalled, "a recall is over once its slab was moved");
 	world_close();
@@ -389,231 +357,8 @@ static void waiting_chunks_and_idle_releases_go_on_together(void)
 	world_close();
 }
 
-/* Recalls the only slab of the chunk while no other donor has room. Returns true if the chunk leaves for the backup. */
-static bool leaves(uint32_t chunk, unsigned donor, uint64_t now, struct leases_action *ret_leave)
-{
-	struct leases_action action;
-
-	world.leases.config.backup = true;
-	leases_recall(&world.leases, donor, 100 + chunk, 9000, now);
-	leases_tick(&world.leases, now);
-	if (!world_next_is(LEASES_ASK, &action) || !world_is_quiet())
-		return false;
-	leases_denied(&world.leases, action.donor, action.request, now);
-	return world_next_is(LEASES_LEAVE, ret_leave) && ret_leave->chunk == chunk &&
-	       chunk_is_leaving(&world.table, chunk);
-}
-
-static void chunk_without_room_leaves_for_the_backup(void)
-{
-	struct leases_action leave, action;
-	uint32_t version;
-	unsigned from;
-
-	donors_open(2, 1);
-	from = (unsigned)lowest(chunk_make(3));
-	ok(leaves(3, from, 10, &leave) && world_is_quiet(),
-	   "a recalled chunk that no donor has room for leaves for the backup");
-	ok(chunk_full(3) == 1u << from && chunk_pages_held(&world.table, 3) == 2,
-	   "a leaving chunk keeps its slab and its held pages");
-	version = chunk_version(&world.table, 3);
-	chunk_drop(&world.table, 3, leave.epoch, 1);
-	leases_left(&world.leases, leave.request, true, 20);
-	ok(world_next_is(LEASES_DRAIN, &action) && action.request == leave.request && world_is_quiet() &&
-	       chunk_version(&world.table, 3) != version && chunk_full(3),
-	   "a chunk that has left is drained before its slab is released");
-	leases_drained(&world.leases, action.request, 30);
-	ok(world_next_is(LEASES_RELEASE, &action) && action.donor == from && action.slab == 103 && world_is_quiet() &&
-	       chunk_state(&world.table, 3) == CHUNK_NONE && !chunk_is_leaving(&world.table, 3),
-	   "the slab of a chunk that has left is released, and the chunk has no state");
-	ok(!leases_recalls_tick(&world.leases, 9000),
-	   "the deadline of a recall passes without effect after the chunk has left");
-	world_close();
-}
-
-static void failed_leave_is_retried_after_a_pause(void)
-{
-	struct leases_action leave, action;
-	unsigned from;
-
-	donors_open(2, 1);
-	from = (unsigned)lowest(chunk_make(3));
-	leaves(3, from, 10, &leave);
-	leases_left(&world.leases, leave.request, false, 20);
-	ok(world_is_quiet() && chunk_full(3) && !chunk_is_leaving(&world.table, 3) &&
-	       chunk_pages_held(&world.table, 3) == 1,
-	   "a chunk that the disk refuses stays on its donor");
-	leases_tick(&world.leases, 30);
-	ok(world_is_quiet(), "a chunk that the disk refused does not leave again before a pause");
-	leases_tick(&world.leases, 2000000000);
-	ok(world_next_is(LEASES_ASK, &action), "donors are asked for a slab again after a refused leave");
-	leases_denied(&world.leases, action.donor, action.request, 2000000000);
-	ok(world_next_is(LEASES_LEAVE, &leave) && world_is_quiet(),
-	   "a chunk leaves again if donors still have no room");
-	leases_left(&world.leases, leave.request, true, 2000000001);
-	world_next_is(LEASES_DRAIN, &action);
-	leases_drained(&world.leases, action.request, 2000000002);
-	ok(world_is_quiet() && chunk_full(3) && !chunk_is_leaving(&world.table, 3),
-	   "a chunk that still has held pages after leaving stays on its donor");
-	world_close();
-}
-
-/* The donor takes the slab, or dies, while the chunk leaves. */
-static void chunk_lost_while_leaving_keeps_its_pages_on_the_backup(void)
-{
-	struct leases_action leave;
-	unsigned from;
-
-	for (unsigned dies = 0; dies < 2; dies++) {
-		donors_open(2, 1);
-		world.integrity.keeps = true;
-		from = (unsigned)lowest(chunk_make(3));
-		page_write(3 * CHUNK_PAGES);
-		leaves(3, from, 10, &leave);
-		ok(!(dies ? leases_donor_lost(&world.leases, from, 20) : leases_recalls_tick(&world.leases, 9000)) &&
-		       chunk_state(&world.table, 3) == CHUNK_NONE && !chunk_is_leaving(&world.table, 3) &&
-		       world.integrity.kept == 1,
-		   "a leaving chunk whose donor %s keeps its pages on the backup", dies ? "dies" : "takes it");
-		leases_left(&world.leases, leave.request, false, 9001);
-		ok(world_is_quiet() && chunk_state(&world.table, 3) == CHUNK_NONE,
-		   "no action is left after a leaving chunk was lost");
-		world_close();
-	}
-}
-
-/* The donor was away, and the client is claiming its slabs there when the chunk is drained. */
-static void left_chunk_keeps_its_slab_during_claims(void)
-{
-	struct leases_action leave, action;
-	unsigned from;
-
-	donors_open(1, 1);
-	from = (unsigned)lowest(chunk_make(3));
-	world.leases.config.backup = true;
-	leases_recall(&world.leases, from, 103, UINT64_MAX, 10);
-	leases_tick(&world.leases, 10);
-	world_next_is(LEASES_LEAVE, &leave);
-	chunk_drop(&world.table, 3, leave.epoch, 1);
-	leases_left(&world.leases, leave.request, true, 20);
-	world_next_is(LEASES_DRAIN, &action);
-	leases_donor_away(&world.leases, from, 30);
-	leases_donor_claiming(&world.leases, from, true);
-	leases_drained(&world.leases, action.request, 40);
-	leases_tick(&world.leases, 50 + IDLE);
-	ok(world_is_quiet() && chunk_full(3) == 1u << from,
-	   "a chunk that has left keeps its slab while its donor is claimed from");
-	leases_donor_claiming(&world.leases, from, false);
-	leases_donor_back(&world.leases, from, 1, 10 * SLAB, 60 + IDLE);
-	leases_tick(&world.leases, 60 + 2 * IDLE);
-	ok(world_next_is(LEASES_RELEASE, &action) && action.slab == 103 && world_is_quiet() && !chunk_full(3),
-	   "the slab of a chunk that has left is released after the claims");
-	world_close();
-}
-
-/* The recalled chunk stays, because another replica stays or because there is no backup. */
-static void chunk_leaves_only_without_another_place(void)
-{
-	struct leases_action action;
-	unsigned donors;
-
-	donors_open(2, 2);
-	donors = chunk_make(3);
-	world.leases.config.backup = true;
-	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
-	leases_tick(&world.leases, 10);
-	ok(world_is_quiet() && chunk_full(3) == donors, "a chunk with another replica that stays does not leave");
-	leases_recall(&world.leases, 1, 103, UINT64_MAX, 20);
-	leases_tick(&world.leases, 20);
-	ok(world_next_is(LEASES_LEAVE, &action) && world_is_quiet(), "a chunk whose replicas are all recalled leaves");
-	world_close();
-	donors_open(1, 1);
-	chunk_make(3);
-	leases_recall(&world.leases, 0, 103, UINT64_MAX, 10);
-	leases_tick(&world.leases, 10);
-	ok(world_is_quiet() && chunk_full(3) == 1, "a chunk does not leave without a backup");
-	world_close();
-}
-
-/* Takes the donor of chunk 3 off the list. Returns that donor. */
-static unsigned donor_leaves(void)
-{
-	unsigned from = (unsigned)lowest(chunk_make(3));
-
-	page_write(3 * CHUNK_PAGES);
-	leases_donor_leave(&world.leases, from);
-	leases_leaving_tick(&world.leases, 10);
-	return from;
-}
-
-static void leaving_donor_is_emptied_and_let_go(void)
-{
-	struct leases_action action;
-	unsigned from, to;
-	int filled;
-
-	donors_open(2, 1);
-	from = donor_leaves();
-	ok(!leases_donor_is_empty(&world.leases, from), "a leaving donor with a slab is not empty");
-	filled = join(10, &to);
-	ok(filled >= 0 && to != from, "the slab of a leaving donor is filled elsewhere");
-	leases_filled(&world.leases, (unsigned)filled, true, 20);
-	ok(world_next_is(LEASES_DRAIN, &action), "the slab of a leaving donor is drained");
-	leases_drained(&world.leases, (unsigned)filled, 30);
-	ok(world_next_is(LEASES_RELEASE, &action) && action.donor == from &&
-	       !leases_donor_is_empty(&world.leases, from),
-	   "a leaving donor is not empty until it has answered the release");
-	leases_released(&world.leases, from);
-	ok(leases_donor_is_empty(&world.leases, from), "a leaving donor is empty after its last slab is released");
-	leases_donor_gone(&world.leases, from, 40);
-	ok(!leases_donors_missing(&world.leases), "a donor that was let go is not missing");
-	ok(chunk_full(3) == 1u << to, "the chunk stays where it was moved");
-	world_close();
-}
-
-static void leaving_donor_lends_only_if_no_other_has_room(void)
-{
-	struct leases_action ask;
-	unsigned from;
-
-	donors_open(2, 1);
-	from = donor_leaves();
-	ok(world_ask(10, &ask) == (int)!from, "the other donor is asked for the leaving donor's slab");
-	for (unsigned i = 0; i < 2; i++)
-		leases_donor_heard(&world.leases, i, i == from ? 10 * SLAB : 0);
-	chunk_want(5, 20);
-	ok(world_ask(20, &ask) == (int)!from, "a chunk asks a donor without room before it asks a leaving donor");
-	leases_denied(&world.leases, !from, ask.request, 30);
-	ok(world_ask(30, &ask) == (int)from, "a chunk asks a leaving donor once all other donors have denied it");
-	world_close();
-}
-
-static void donor_that_stays_keeps_its_slabs(void)
-{
-	struct leases_action action;
-	unsigned from, to;
-
-	donors_open(1, 1);
-	from = donor_leaves();
-	ok(join(10, &to) < 0 && chunk_full(3) == 1u << from,
-	   "a slab stays on a leaving donor if there is no other donor");
-	leases_recall(&world.leases, from, 103, 1000, 10);
-	leases_donor_stay(&world.leases, from);
-	ok(leases_recalled_slots(&world.leases, 3) == 1, "the donor's own recall outlives its leaving");
-	leases_keep(&world.leases, from, 103);
-	leases_leaving_tick(&world.leases, 20);
-	ok(!leases_recalled_slots(&world.leases, 3) && !world_next(&action), "a donor that stays is asked for nothing");
-	leases_donor_leave(&world.leases, from);
-	leases_leaving_tick(&world.leases, 30);
-	leases_donor_stay(&world.leases, from);
-	ok(!leases_recalled_slots(&world.leases, 3), "slabs of a donor that stays are not recalled any more");
-	world_close();
-}
-
 int main(void)
 {
-	leaving_donor_is_emptied_and_let_go();
-	leaving_donor_lends_only_if_no_other_has_room();
-	donor_that_stays_keeps_its_slabs();
 	recalled_slab_is_filled_elsewhere_and_released(1);
 	recalled_slab_is_filled_elsewhere_and_released(2);
 	deadline_takes_a_slab_before_its_replacement_is_filled();
@@ -631,10 +376,5 @@ int main(void)
 	restarted_donors_slab_of_the_same_name_is_not_recalled(2);
 	recall_is_over_once_its_slab_is_moved();
 	waiting_chunks_and_idle_releases_go_on_together();
-	chunk_without_room_leaves_for_the_backup();
-	failed_leave_is_retried_after_a_pause();
-	chunk_lost_while_leaving_keeps_its_pages_on_the_backup();
-	left_chunk_keeps_its_slab_during_claims();
-	chunk_leaves_only_without_another_place();
 	return tap_done();
 }
