@@ -13,7 +13,7 @@ from tap import FOLDER, done, farpage, make_key, ok, refused, shown
 IDS = {"rdma.devices", "rdma.cm", "rdma.port", "rdma.mtu", "rdma.limits",
        "faults.right", "faults.paging", "faults.forks",
        "memory.lock", "memory.donate", "memory.room", "memory.huge", "memory.hugetlb", "memory.overcommit", "memory.maps",
-       "kernel.version", "kernel.io_uring", "kernel.madvise", "kernel.pressure", "kernel.ublk",
+       "kernel.version", "kernel.io_uring", "kernel.pressure", "kernel.ublk",
        "kernel.fuse", "cpu.count", "cpu.clock", "cpu.seal", "donor.reach", "donor.free", "donor.distance",
        "swap.rights", "swap.group", "swap.tools", "swap.readahead", "swap.reserves", "swap.space", "swap.safety", "swap.device"}
 

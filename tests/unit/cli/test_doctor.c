@@ -323,8 +323,6 @@ static void kernel_and_processors_are_judged(void)
 	host.kernel.ring = -EINVAL;
 	host.kernel.ring_disabled = 0;
 	says("kernel.io_uring", &host, WARN, "epoll", "5.19", "doctor warns of a kernel too old for io_uring");
-	host.kernel.madvise = -EINVAL;
-	says("kernel.madvise", &host, PASS, "cannot", "", "doctor passes a host without process_madvise()");
 	host.kernel.pressure = -ENOENT;
 	says("kernel.pressure", &host, SKIP, "no /proc/pressure", "",
 	     "doctor skips memory pressure on a kernel without it");

@@ -1,19 +1,11 @@
-/*
- * comeback: single events, then seeded histories of a donor that comes and goes, stalls, dies and starts anew, with
- * requests that wait for an answer. `test_client_comeback SEED` replays one.
- */
+/* comeback: one event a check. The simulation (tests/sim) plays whole histories. */
 #include "client/donor/comeback.h"
 #include "tests/lib/tap.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #define MS UINT64_C(1000000)
 #define PATIENCE (5000 * MS)
-#define HISTORIES 3000
-#define REQUESTS 200u
-
-/* --- Single events ---------------------------------------------------------------------------------------------- */
 
 static struct comeback up(void)
 {
@@ -182,188 +174,6 @@ static void pauses_between_tries_double(void)
 	   "a try that takes too long does not extend the patience");
 }
 
-/* --- Histories -------------------------------------------------------------------------------------------------- */
-
-/* the donor and its machine */
-enum host { HOST_RUNS, HOST_STALLS, HOST_DOWN, HOST_NO_PROGRAM };
-
-struct world {
-	struct random_state random;
-	struct comeback comeback;
-	uint64_t now;
-	enum host host;
-	uint64_t incarnation; /* the incarnation of the running program */
-	bool connected;       /* the client's connections are established */
-	bool holds;           /* the program has the client's pages */
-	uint64_t try_ends;    /* time at which an unanswered try is given up */
-	struct {
-		uint64_t since;
-		bool answered;
-	} requests[REQUESTS];
-	unsigned begun, losses, returns;
-	const char *wrong;
-};
-
-static void expect(struct world *w, bool good, const char *what)
-{
-	if (!good && !w->wrong)
-		w->wrong = what;
-}
-
-static void answer(struct world *w, unsigned index, bool good)
-{
-	expect(w, !w->requests[index].answered, "a request is answered twice");
-	expect(w, !good || w->holds, "an old page is read from a donor that does not have it");
-	expect(w, w->now - w->requests[index].since <= PATIENCE + 2000 * MS, "a request waits for too long");
-	w->requests[index].answered = true;
-}
-
-static void step(struct world *w, enum comeback_step what)
-{
-	switch (what) {
-	case COMEBACK_NOTHING:
-		return;
-	case COMEBACK_LEAVE:
-		w->connected = false;
-		for (unsigned i = 0; i < w->begun; i++)
-			if (!w->requests[i].answered)
-				comeback_waits(&w->comeback, w->requests[i].since);
-		return;
-	case COMEBACK_PAUSE:
-		expect(w, !w->connected, "a try is made while a connection stands");
-		w->try_ends = UINT64_MAX;
-		return;
-	case COMEBACK_TRY:
-		expect(w, !w->connected, "a try is made while a connection stands");
-		w->try_ends = w->now + 1000 * MS;
-		return;
-	case COMEBACK_CLAIM:
-		expect(w, w->holds, "slabs are claimed from a donor that does not have them");
-		return;
-	case COMEBACK_RETURN:
-		expect(w, w->holds, "a donor is up without its slabs");
-		w->connected = true;
-		w->try_ends = UINT64_MAX;
-		w->returns++;
-		return;
-	case COMEBACK_BURY:
-		expect(w, !w->losses++, "lost twice");
-		w->connected = false;
-		for (unsigned i = 0; i < w->begun; i++)
-			if (!w->requests[i].answered)
-				answer(w, i, false);
-		return;
-	}
-}
-
-/* Lets the donor answer a try, or stay silent. */
-static void host_answer(struct world *w)
-{
-	static const int odd[] = {-ECONNRESET, -EPIPE, -EBUSY, -EHOSTUNREACH};
-
-	if (w->comeback.state == COMEBACK_CLAIMING && w->host == HOST_RUNS) {
-		step(w, random_below(&w->random, 6) ? comeback_claimed(&w->comeback)
-						    : comeback_broke(&w->comeback, -ECONNRESET, false, w->now));
-	} else if (w->comeback.state == COMEBACK_TRYING && w->host == HOST_NO_PROGRAM) {
-		step(w, comeback_broke(&w->comeback, -ECONNREFUSED, false, w->now));
-	} else if (w->comeback.state == COMEBACK_TRYING && w->host == HOST_RUNS) {
-		if (random_below(&w->random, 4))
-			step(w, comeback_welcomed(&w->comeback, w->incarnation, w->holds ? 3 : 0, 3));
-		else
-			step(w, comeback_broke(&w->comeback, odd[random_below(&w->random, 4)], false, w->now));
-	}
-}
-
-static void host_change(struct world *w)
-{
-	enum host before = w->host;
-
-	w->host = (enum host)random_below(&w->random, 4);
-	if (random_below(&w->random, 4))
-		w->host = HOST_RUNS;
-	/* A program ends with its machine, and starts empty. */
-	if (w->host == HOST_NO_PROGRAM || (before == HOST_DOWN && random_below(&w->random, 2))) {
-		w->holds = false;
-		w->incarnation++;
-		if (w->comeback.state == COMEBACK_CLAIMING)
-			step(w, comeback_broke(&w->comeback, -ECONNRESET, false, w->now));
-	}
-	if (w->host == HOST_NO_PROGRAM && w->connected)
-		step(w, comeback_broke(&w->comeback, -ECONNRESET, false, w->now));
-}
-
-static void requests_step(struct world *w)
-{
-	if (w->begun < REQUESTS && random_below(&w->random, 2))
-		w->requests[w->begun++].since = w->now;
-	for (unsigned i = 0; i < w->begun; i++) {
-		if (w->requests[i].answered)
-			continue;
-		if (w->comeback.state == COMEBACK_LOST) {
-			answer(w, i, false);
-		} else if (w->connected && w->holds && w->host == HOST_RUNS && random_below(&w->random, 2)) {
-			answer(w, i, true);
-		}
-	}
-	/* The client notices a connection without answers. */
-	if (w->connected && (w->host != HOST_RUNS || !w->holds) && random_below(&w->random, 4) == 0)
-		step(w, comeback_broke(&w->comeback, -ETIMEDOUT, false, w->now));
-	else if (w->connected && random_below(&w->random, 20) == 0)
-		step(w, comeback_broke(&w->comeback, -ECONNRESET, false, w->now));
-}
-
-static const char *history(uint64_t seed, unsigned *returns, unsigned *losses)
-{
-	struct world w = {.connected = true, .holds = true, .incarnation = 1, .try_ends = UINT64_MAX};
-
-	random_seed(&w.random, seed);
-	if (seed % 4) {
-		comeback_init(&w.comeback, PATIENCE, seed, 1);
-	} else {
-		comeback_adopt(&w.comeback, PATIENCE, seed, 1, w.now);
-		w.connected = false;
-	}
-	for (unsigned i = 0; i < 400 && !w.wrong; i++) {
-		w.now += random_below(&w.random, 200 * MS);
-		if (random_below(&w.random, 10) == 0)
-			host_change(&w);
-		host_answer(&w);
-		if (w.now >= w.try_ends && w.comeback.state == COMEBACK_TRYING)
-			step(&w, comeback_broke(&w.comeback, -ETIMEDOUT, false, w.now));
-		requests_step(&w);
-		step(&w, comeback_tick(&w.comeback, w.now));
-		expect(&w, comeback_due(&w.comeback) > w.now, "a deadline has passed without an action");
-		expect(&w, w.connected == (w.comeback.state == COMEBACK_UP),
-		       "a donor is up without a connection, or not up with one");
-	}
-	for (unsigned i = 0; i < 100 && !w.wrong; i++) {
-		w.now += 100 * MS;
-		requests_step(&w);
-		step(&w, comeback_tick(&w.comeback, w.now));
-	}
-	*returns += w.returns;
-	*losses += w.losses;
-	return w.wrong;
-}
-
-static void random_histories_keep_every_promise(uint64_t first, uint64_t last)
-{
-	unsigned returns = 0, losses = 0;
-	const char *wrong = NULL;
-	uint64_t seed;
-
-	for (seed = first; seed <= last; seed++) {
-		wrong = history(seed, &returns, &losses);
-		if (wrong)
-			break;
-	}
-	ok(!wrong, "no promise is broken in %llu histories", (unsigned long long)(last - first + 1));
-	if (wrong)
-		printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
-	ok(first == last || (returns > HISTORIES && losses > HISTORIES / 4),
-	   "the histories include %u returns and %u losses", returns, losses);
-}
-
 static struct comeback adopted(uint64_t incarnation)
 {
 	struct comeback comeback;
@@ -439,15 +249,12 @@ static void lost_donor_without_a_program_is_tried_anew(void)
 	   "a donor tried anew that refuses for good is lost");
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
-
 	returned_donor_is_claimed_from();
 	lost_donor_without_a_program_is_tried_anew();
 	final_failures_lose_the_donor();
 	pauses_between_tries_double();
 	adopted_donor_is_tried_at_once();
-	random_histories_keep_every_promise(seed ? seed : 1, seed ? seed : HISTORIES);
 	return tap_done();
 }
