@@ -58,8 +58,6 @@ const struct check checks[] = {
      "a kernel of Linux 6.8 or newer (Debian 12: linux-image-amd64 of bookworm-backports)"},
     {"kernel.io_uring", "Kernel", "io_uring", doctor_kernel_read, NULL, doctor_kernel_ring, 0,
      "tcp:// waits for its sockets in one system call with io_uring, and falls back to epoll", NULL},
-    {"kernel.madvise", "Kernel", "process_madvise", doctor_kernel_read, NULL, doctor_kernel_madvise, 0,
-     "drops scattered pages in one call; without it farpage drops them run by run", NULL},
     {"kernel.pressure", "Kernel", "memory pressure", doctor_kernel_read, NULL, doctor_kernel_pressure, 0,
      "tells how much this host waits for memory; for watching, farpage does without", NULL},
     {"kernel.ublk", "Kernel", "ublk", doctor_devices_read, NULL, doctor_devices_ublk, 0,

@@ -38,15 +38,6 @@ struct verdict doctor_kernel_ring(const struct host *host)
 	return WARN("no io_uring (%s): epoll is used instead\n%s", strerror(-error), mend);
 }
 
-struct verdict doctor_kernel_madvise(const struct host *host)
-{
-	int error = host->kernel.madvise;
-
-	if (error)
-		return PASS("process_madvise cannot drop own pages here (%s)", strerror(-error));
-	return PASS("process_madvise can drop own pages");
-}
-
 struct verdict doctor_kernel_pressure(const struct host *host)
 {
 	int error = host->kernel.pressure;
@@ -70,20 +61,6 @@ static int ring_try(void)
 	return parameters.features & IORING_FEAT_EXT_ARG ? 0 : -EINVAL;
 }
 
-static int madvise_try(void)
-{
-	static _Alignas(65536) char pages[65536]; /* a whole page, for any page size */
-	struct iovec range = {.iov_base = pages, .iov_len = sizeof pages};
-	int self = (int)syscall(SYS_pidfd_open, getpid(), 0), error = 0;
-
-	if (self < 0)
-		return -errno;
-	if (syscall(SYS_process_madvise, self, &range, 1, MADV_DONTNEED, 0) < 0)
-		error = -errno;
-	close(self);
-	return error;
-}
-
 void doctor_kernel_read(struct host *host)
 {
 	char text[16]; /* if PSI is disabled, the file exists but reading it fails */
@@ -94,6 +71,5 @@ void doctor_kernel_read(struct host *host)
 	snprintf(host->kernel.release, sizeof host->kernel.release, "%s", name.release);
 	host->kernel.ring = ring_try();
 	host->kernel.ring_disabled = facts_number("/proc/sys/kernel/io_uring_disabled");
-	host->kernel.madvise = madvise_try();
 	host->kernel.pressure = facts_text("/proc/pressure/memory", text, sizeof text);
 }

@@ -148,7 +148,6 @@ struct host {
 		char release[65];
 		int ring;              /* setting up a ring as fabric/poller_ring.c does */
 		int64_t ring_disabled; /* kernel.io_uring_disabled */
-		int madvise;           /* process_madvise(MADV_DONTNEED) on this process */
 		int pressure;          /* reading /proc/pressure/memory */
 	} kernel;
 
@@ -241,7 +240,7 @@ check_judge doctor_rdma_devices, doctor_rdma_cm, doctor_rdma_port, doctor_rdma_m
 check_judge doctor_faults_right, doctor_faults_paging, doctor_faults_forks;
 check_judge doctor_memory_lock, doctor_memory_donate, doctor_memory_room, doctor_memory_huge, doctor_memory_hugetlb;
 check_judge doctor_memory_overcommit, doctor_memory_maps;
-check_judge doctor_kernel_version, doctor_kernel_ring, doctor_kernel_madvise, doctor_kernel_pressure;
+check_judge doctor_kernel_version, doctor_kernel_ring, doctor_kernel_pressure;
 check_judge doctor_devices_ublk, doctor_devices_fuse, doctor_devices_left;
 check_judge doctor_cpu_count, doctor_cpu_clock, doctor_cpu_seal;
 check_judge doctor_donors_reach, doctor_donors_free, doctor_donors_distance;
