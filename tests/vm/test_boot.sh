@@ -47,7 +47,7 @@ END
 # Writes the files that an operator writes.
 machine_configure() {
 	local name
-	"$FARPAGE" key /etc/farpage/key && chown farpage: /etc/farpage/key
+	"$FARPAGE" key /etc/farpage/key >&2 && chown farpage: /etc/farpage/key
 	cat >/etc/farpage/farpage-memserver.ini <<END
 [farpage-memserver]
 listen = tcp://10.77.0.9:7470
