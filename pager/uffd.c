@@ -29,9 +29,9 @@ struct uffdio_poison {
 #define UFFDIO_POISON _IOWR(UFFDIO, 0x08, struct uffdio_poison)
 #endif
 
-static int userfaultfd(void)
+int uffd_new(int flags)
 {
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | flags);
 	if (fd >= 0)
 		return fd;
 	if (errno != EPERM)
@@ -40,7 +40,7 @@ static int userfaultfd(void)
 	int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	if (device < 0)
 		return -EPERM;
-	fd = ioctl(device, _IO(0xAA, 0x00), O_CLOEXEC | O_NONBLOCK); /* USERFAULTFD_IOC_NEW */
+	fd = ioctl(device, _IO(0xAA, 0x00), O_CLOEXEC | flags); /* USERFAULTFD_IOC_NEW */
 	int error = errno;
 	close(device);
 	return fd >= 0 ? fd : -error;
@@ -50,7 +50,7 @@ static int userfaultfd(void)
    descriptor. */
 static int probe_features(uint64_t *ret_features)
 {
-	int fd = userfaultfd();
+	int fd = uffd_new(O_NONBLOCK);
 	if (fd < 0)
 		return fd;
 	struct uffdio_api api = {.api = UFFD_API};
@@ -74,7 +74,7 @@ bool uffd_can_move(void)
 
 static int open_with(uint64_t features)
 {
-	int fd = userfaultfd();
+	int fd = uffd_new(O_NONBLOCK);
 	if (fd < 0)
 		return fd;
 	struct uffdio_api api = {.api = UFFD_API, .features = features};

@@ -3,15 +3,14 @@
 #include "cli/bench/bench_interrupt.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "pager/uffd.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PAGE ((size_t)4096)
@@ -24,21 +23,6 @@ struct floor {
 	char *memory; /* PAGES pages and one more; a write to the last page ends the answering thread */
 	struct histogram latencies;
 };
-
-static int floor_open_uffd(void)
-{
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC), device, error;
-
-	if (fd >= 0 || errno != EPERM)
-		return fd < 0 ? -errno : fd;
-	device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-	if (device < 0)
-		return -EPERM;
-	fd = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC);
-	error = errno;
-	close(device);
-	return fd < 0 ? -error : fd;
-}
 
 static void *floor_answer(void *argument)
 {
@@ -126,7 +110,7 @@ int bench_fault_floor(struct bench_results *results)
 
 	memset(&floor, 0, sizeof floor);
 	bench_progress_show("userfaultfd");
-	floor.uffd = floor_open_uffd();
+	floor.uffd = uffd_new(0);
 	if (floor.uffd == -EPERM) {
 		results->userfaultfd.skipped =
 		    "no right to use userfaultfd: run as root, or have root do `sysctl vm.unprivileged_userfaultfd=1`";

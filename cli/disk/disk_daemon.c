@@ -1,6 +1,7 @@
 /* disk_daemon: see disk_daemon.h. */
 #include "cli/disk/disk_daemon.h"
 
+#include "cli/beside.h"
 #include "cli/commands.h"
 #include "cli/signals.h"
 #include "client/page/seal.h"
@@ -39,23 +40,16 @@ const char *disk_state_name(enum disk_state state)
 
 /* --- Starting the daemon ----------------------------------------------------------------------------------- */
 
-/* Finds the daemon's program: in this program's folder, or relative to that in ../blockdev (build trees) or ../sbin.
-   Returns 0, or -ENOENT after one logged line. */
+/* Finds the daemon's program. Returns 0, or -ENOENT after one logged line. */
 static int daemon_find(char ret_path[PATH_MAX])
 {
-	static const char *const beside[] = {"", "../blockdev/", "../sbin/"};
-	char folder[PATH_MAX], candidate[PATH_MAX + 64];
-	ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
+	/* Beside this program, in a build tree, where it is installed. */
+	static const char *const folders[] = {"", "../blockdev/", "../sbin/"};
 
-	folder[length > 0 ? length : 0] = 0;
-	if (strrchr(folder, '/'))
-		strrchr(folder, '/')[1] = 0;
-	for (unsigned i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-		snprintf(candidate, sizeof candidate, "%s%s%s", folder, beside[i], DAEMON);
-		if (access(candidate, X_OK) == 0 && realpath(candidate, ret_path))
-			return 0;
-	}
-	log_error("cannot find %s, which should be in %s: install it there", DAEMON, folder);
+	if (beside_find(folders, sizeof folders / sizeof folders[0], DAEMON, ret_path))
+		return 0;
+	log_error("cannot find %s, which should be in the folder of this program, or in ../sbin: install it there",
+		  DAEMON);
 	return -ENOENT;
 }
 

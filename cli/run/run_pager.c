@@ -8,6 +8,7 @@
  *
  * Threads: one.
  */
+#include "cli/beside.h"
 #include "cli/run/run_child.h"
 #include "cli/run/run_coverage.h"
 #include "cli/run/run_live.h"
@@ -19,17 +20,15 @@
 #include "common/process.h"
 #include "common/user.h"
 #include "pager/pager.h"
+#include "pager/uffd.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define WINDOW_MIN (UINT64_C(16) << 30)
@@ -50,15 +49,7 @@ struct pager_run {
    the kernel may lack userfaultfd. The pager needs the right to handle faults of system calls, too. */
 static const char *userfaultfd_lacks(void)
 {
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	int error = fd < 0 ? errno : 0;
-	if (error == EPERM) {
-		int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-		if (device >= 0) {
-			fd = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
-			close(device);
-		}
-	}
+	int fd = uffd_new(O_NONBLOCK), error = fd < 0 ? -fd : 0;
 	if (fd >= 0) {
 		close(fd);
 		return NULL;
@@ -87,19 +78,11 @@ int run_pager_check(const struct run_options *options, const char *path, char re
    Returns 0, or -ENOENT after one logged line. */
 static int find_library(char ret_path[PATH_MAX])
 {
-	static const char *const beside[] = {"", "../pager/preload/", "../lib/farpage/", FARPAGE_LIBRARY_DIR "/"};
+	static const char *const folders[] = {"", "../pager/preload/", "../lib/farpage/", FARPAGE_LIBRARY_DIR "/"};
 	static const char name[] = "libfarpage-preload.so";
 	const char *told = getenv("FARPAGE_PRELOAD_LIBRARY");
-	char directory[PATH_MAX], candidate[2 * PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", directory, sizeof directory - 1);
-	directory[length > 0 ? length : 0] = 0;
-	if (strrchr(directory, '/'))
-		strrchr(directory, '/')[1] = 0;
-	bool found = told && realpath(told, ret_path);
-	for (unsigned i = 0; !told && !found && i < sizeof beside / sizeof beside[0]; i++) {
-		snprintf(candidate, sizeof candidate, "%s%s%s", *beside[i] == '/' ? "" : directory, beside[i], name);
-		found = realpath(candidate, ret_path) != NULL;
-	}
+	bool found = told ? realpath(told, ret_path) != NULL
+			  : beside_find(folders, sizeof folders / sizeof folders[0], name, ret_path);
 	if (!found)
 		log_error("cannot find %s; FARPAGE_PRELOAD_LIBRARY can name it", told ? told : name);
 	else if (strpbrk(ret_path, " :"))
