@@ -148,8 +148,10 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 		touched += !chunk_is_untouched(&far->table, i);
 		stats.slabs_lacking += far->config.replicas > 1 ? chunk_replicas_missing(&far->table, i) : 0;
 	}
-	for (unsigned i = 0; i < far->donor_count; i++)
+	for (unsigned i = 0; i < far->donor_count; i++) {
 		stats.bytes_leased += far->donors[i].leased_here;
+		stats.donors_clear |= far->donors[i].clearing;
+	}
 	stats.bytes_available = far_available(far);
 	stats.kept_pages = far->integrity.kept;
 	if (stats.lost_pages)

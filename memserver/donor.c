@@ -160,6 +160,7 @@ void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 	    [WIRE_STATE_LENDING] = "",
 	    [WIRE_STATE_SHRINKING] = "; memory is short",
 	    [WIRE_STATE_DRAINING] = "; draining",
+	    [WIRE_STATE_CLEARING] = "; clearing slabs",
 	};
 	static_assert(sizeof states / sizeof *states == WIRE_STATE_COUNT, "every state has its words");
 	char lent[SIZE_TEXT_MAX], all[SIZE_TEXT_MAX], refused[48] = "";

@@ -96,9 +96,10 @@ void lease_capacity(const struct lease_book *book, struct wire_capacity *ret_cap
 	    .leased = used * book->limits.slab_bytes,
 	    .slab_bytes = book->limits.slab_bytes,
 	    .clients = book->session_count,
-	    .state = book->draining  ? WIRE_STATE_DRAINING
-		     : book->pressed ? WIRE_STATE_SHRINKING
-				     : WIRE_STATE_LENDING,
+	    .state = book->draining                                     ? WIRE_STATE_DRAINING
+		     : book->pressed                                    ? WIRE_STATE_SHRINKING
+		     : used >= target && used - book->clearing < target ? WIRE_STATE_CLEARING
+									: WIRE_STATE_LENDING,
 	};
 }
 

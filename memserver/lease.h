@@ -167,7 +167,7 @@ struct lease_book {
 	bool leaving, draining;
 	bool pressed;                 /* the machine is short of memory, by the last lease_target() */
 	uint32_t target;              /* slabs that may be lent */
-	uint32_t revoking;            /* slabs in state "revoking" */
+	uint32_t revoking, clearing;  /* slabs in these states */
 	uint32_t untold;              /* slabs with a notice to send */
 	uint64_t grants;              /* number of grants so far */
 	uint32_t generation;          /* the generation that free slabs had when the book took over the leases */

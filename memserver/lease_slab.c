@@ -24,6 +24,8 @@ void lease_slab_move(struct lease_book *book, uint32_t slab, enum lease_slab_sta
 		s->generation++;
 	book->revoking -= s->state == LEASE_SLAB_REVOKING;
 	book->revoking += to == LEASE_SLAB_REVOKING;
+	book->clearing -= s->state == LEASE_SLAB_CLEARING;
+	book->clearing += to == LEASE_SLAB_CLEARING;
 	s->state = to;
 	if (to == LEASE_SLAB_FREE) {
 		lease_tell(book, slab, false);

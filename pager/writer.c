@@ -10,7 +10,7 @@
 
 #define RUN_MAX 16u          /* most pages per write */
 #define RETRY_NS 50000000ull /* pause before a failed write is repeated */
-#define FULL_MS 5000u        /* how long writes to full donors are repeated */
+#define FULL_MS 5000u        /* how long writes to full donors are repeated, if no donor clears slabs */
 #define LATE_NS 500000000ull /* if donors are full: the most time that counts between two failures */
 
 /* --- Failed writes ---------------------------------------------------------------------------------------------- */
@@ -24,11 +24,12 @@ static void stop_program(const char *why)
 	kill(getpid(), SIGKILL);
 }
 
-/* Returns how long a failed write is repeated. Full donors get less time, because waiting rarely helps. */
-static uint64_t patience_ns(const struct writer *writer, int status)
+/* Returns how long a failed write is repeated. Full donors get less time, because waiting rarely helps. It helps if a
+   donor clears slabs. The clearing of tens of GiB after the end of another client takes longer than FULL_MS. */
+static uint64_t patience_ns(const struct writer *writer, int status, bool clears)
 {
 	unsigned ms = writer->core->timeout_ms;
-	if (status == -ENOSPC && ms > FULL_MS)
+	if (status == -ENOSPC && !clears && ms > FULL_MS)
 		ms = FULL_MS;
 	return ms * 1000000ull;
 }
@@ -48,9 +49,9 @@ static void consider_stopping(struct writer *writer, int status)
 	struct store_stats stats;
 	uint64_t now = clock_now();
 	store_stats(writer->core->store, &stats);
-	if (!stats.bytes_leased && !stats.bytes_available)
+	if (!stats.bytes_leased && !stats.bytes_available && !stats.donors_clear)
 		stop_program("no donor is left");
-	else if (count_failing(writer, status, now) > patience_ns(writer, status))
+	else if (count_failing(writer, status, now) > patience_ns(writer, status, stats.donors_clear))
 		stop_program(status == -ENOSPC ? "the donors are full" : "the donors do not take them");
 }
 

@@ -5,8 +5,9 @@
  * one write of at most 16 pages. writer_flush() submits all staged writes in one call, to save system calls.
  *
  * Failed writes. The writer repeats a failed write, because a donor may return or another donor may accept the page.
- * It gives up after `timeout_ms`, or after at most 5 s if all donors are full. Then SIGBUS stops the program, because
- * its memory can be neither stored nor kept. If no donor is left, SIGBUS stops the program at the first failure.
+ * It gives up after `timeout_ms`. If all donors are full, and none of them is clearing slabs, it gives up after at most
+ * 5 s. Then SIGBUS stops the program, because its memory can be neither stored nor kept. If no donor is left, SIGBUS
+ * stops the program at the first failure.
  *
  * Threads: the evictor's only. It also opens the queue, because the kernel completes a queue's requests in the thread
  * that opened the queue. A thread of the program could wait in a fault for requests that only it can complete.

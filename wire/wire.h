@@ -166,6 +166,7 @@ enum wire_state {
 	WIRE_STATE_LENDING = 0,
 	WIRE_STATE_SHRINKING = 1, /* the donor's machine is short of memory, or was recently */
 	WIRE_STATE_DRAINING = 2,  /* the donor grants no slab, and recalls all */
+	WIRE_STATE_CLEARING = 3,  /* no slab is free, but slabs are being cleared, and the donor will lend them again */
 	WIRE_STATE_COUNT
 };
 

@@ -25,6 +25,7 @@ const char *drain_state_name(unsigned state)
 	    [WIRE_STATE_LENDING] = "lending",
 	    [WIRE_STATE_SHRINKING] = "shrinking",
 	    [WIRE_STATE_DRAINING] = "draining",
+	    [WIRE_STATE_CLEARING] = "clearing",
 	};
 	_Static_assert(sizeof names / sizeof *names == WIRE_STATE_COUNT, "every state has its name");
 

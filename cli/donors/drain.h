@@ -62,7 +62,7 @@ const char *drain_left(const struct drain *drain, const struct wire_message *ans
 int drain_command_begin(int argc, char **argv);
 int drain_command_end(int argc, char **argv);
 
-/* Returns "lending", "shrinking" or "draining" for an enum wire_state, or "unknown". */
+/* Returns "lending", "shrinking", "draining" or "clearing" for an enum wire_state, or "unknown". */
 const char *drain_state_name(unsigned state);
 
 #endif

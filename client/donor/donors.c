@@ -78,6 +78,7 @@ static void donor_heard(struct far_donor *donor)
 	donor->leased = capacity->leased;
 	donor->slab_bytes = capacity->slab_bytes;
 	donor->clients = capacity->clients;
+	donor->clearing = capacity->state == WIRE_STATE_CLEARING;
 }
 
 void donors_session_open(struct far *far, struct far_donor *donor, const char *uri, unsigned connect_ms, uint64_t now)
@@ -153,6 +154,7 @@ void donors_lose_donor(struct far *far, unsigned index, uint64_t now)
 	lost = leases_donor_lost(&far->leases, index, now);
 	far->lost_pages += lost;
 	donor->donated = donor->leased = 0;
+	donor->clearing = false;
 	donors_round_end(far, donor);
 	log_info("donor %s is lost, and %" PRIu64 " pages with it", donor->uri, lost);
 	donors_tell_kept(far, kept);

@@ -270,6 +270,7 @@ static void donor_let_go(struct far *far, unsigned index, uint64_t now)
 	comeback_let_go(&donor->comeback);
 	leases_donor_gone(&far->leases, index, now);
 	donor->donated = donor->leased = 0;
+	donor->clearing = false;
 	donors_round_end(far, donor);
 	log_warning("donor %s is let go: it holds nothing of this process any more", donor->uri);
 }

@@ -106,6 +106,33 @@ static struct outcome drain(uint64_t now, enum wire_drain what, uint64_t within)
 	return settle();
 }
 
+static void clients_see_that_a_full_donor_clears_slabs(void)
+{
+	uint64_t names[SLABS];
+	struct outcome o;
+	uint32_t a;
+
+	book_open();
+	a = come(0, 'a');
+	for (unsigned i = 0; i < SLABS; i++)
+		names[i] = lease(a);
+	ok(capacity().state == WIRE_STATE_LENDING, "a donor whose slabs are all leased is lending");
+	lease_release(book, a, 2, names[0]);
+	o = settle();
+	ok(o.clears == 1 && capacity().state == WIRE_STATE_CLEARING && capacity().leased == SLABS * MIB,
+	   "a donor without a free slab that clears one is clearing");
+	lease_cleared(book, o.last.slab);
+	settle();
+	ok(capacity().state == WIRE_STATE_LENDING && capacity().leased == (SLABS - 1) * MIB,
+	   "a donor with a cleared slab is lending");
+	lease_release(book, a, 3, names[1]);
+	ok(settle().clears == 1 && capacity().state == WIRE_STATE_LENDING,
+	   "a donor with a free slab is lending while it clears another");
+	ok(target(SECOND, 0).count && capacity().state == WIRE_STATE_SHRINKING,
+	   "a donor that may not lend a cleared slab again is not clearing");
+	lease_close(book);
+}
+
 static void a_recalled_slab_may_be_released_in_time(void)
 {
 	struct outcome o;
@@ -417,6 +444,7 @@ static void recalls_for_memory_and_for_a_drain_are_independent(void)
 
 int main(void)
 {
+	clients_see_that_a_full_donor_clears_slabs();
 	a_recalled_slab_may_be_released_in_time();
 	a_recalled_slab_is_taken_at_its_deadline();
 	a_returning_client_learns_of_recalls();

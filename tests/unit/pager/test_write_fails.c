@@ -20,6 +20,7 @@ static struct {
 	_Atomic(struct store_queue *) queue; /* the queue of the kept write */
 	_Atomic uint64_t cookie;
 	_Atomic bool takes, fails;
+	_Atomic bool clearing; /* the donors lend nothing, and clear slabs */
 	_Atomic unsigned full; /* number of further writes that fail with -ENOSPC, the last one after a pause */
 	/* So many further writes fail with -ENOSPC. Only the evictor's thread uses `refused`. */
 	_Atomic unsigned many;
@@ -78,7 +79,10 @@ static int failing_poll(struct store_queue *queue, struct store_done *dones, uns
 static void failing_stats(const struct store *store, struct store_stats *ret_stats)
 {
 	failing.ops->stats(store, ret_stats);
-	ret_stats->bytes_available += MIB; /* a donor has room, so the pager tries writes again */
+	if (failing.clearing)
+		*ret_stats = (struct store_stats){.donors_clear = true}; /* nothing is leased, and nothing is free */
+	else
+		ret_stats->bytes_available += MIB; /* a donor has room, so the pager tries writes again */
 }
 
 struct sender {
@@ -161,6 +165,18 @@ static void many_writes_that_full_donors_refuse_are_repeated_together(struct ove
 	ok(right && !atomic_load(&failing.many), "a program survives that full donors refuse many writes in flight");
 }
 
+static void a_write_waits_for_donors_that_clear_slabs(struct over *over)
+{
+	char *memory = over_map(over, STORE_PAGE);
+	*memory = 1;
+	atomic_store(&failing.clearing, true);
+	atomic_store(&failing.many, 3);
+	farpage_advise(over->farpage, memory, STORE_PAGE, FARPAGE_PAGEOUT);
+	atomic_store(&failing.clearing, false);
+	ok(*(volatile char *)memory == 1 && !atomic_load(&failing.many),
+	   "a program without a slab survives that donors refuse writes while they clear slabs");
+}
+
 int main(void)
 {
 	struct over over;
@@ -179,6 +195,7 @@ int main(void)
 		a_child_sees_the_contents_of_a_failed_write(&over);
 		a_pause_between_refused_writes_is_survived(&over);
 		many_writes_that_full_donors_refuse_are_repeated_together(&over);
+		a_write_waits_for_donors_that_clear_slabs(&over);
 	}
 	over_close(&over);
 	return tap_done();
