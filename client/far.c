@@ -148,9 +148,11 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 		touched += !chunk_is_untouched(&far->table, i);
 		stats.slabs_lacking += far->config.replicas > 1 ? chunk_replicas_missing(&far->table, i) : 0;
 	}
+	stats.donors_lost = true;
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		stats.bytes_leased += far->donors[i].leased_here;
 		stats.donors_clear |= far->donors[i].clearing;
+		stats.donors_lost &= far->donors[i].status < 0 || far->donors[i].gone;
 	}
 	stats.bytes_available = far_available(far);
 	stats.kept_pages = far->integrity.kept;

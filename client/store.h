@@ -69,6 +69,7 @@ struct store_stats {
 	uint64_t bytes_leased;            /* slabs that this store leases, in bytes */
 	uint64_t bytes_available;         /* bytes that could still be leased, according to the donors' last figures */
 	bool donors_clear;                /* a donor is full, but clears slabs that it will lend again */
+	bool donors_lost;                 /* all donors are lost */
 	uint64_t reads, writes, discards; /* pages, since the store was opened */
 	uint64_t zero_reads;              /* pages read as zeroes, without the network */
 	uint64_t checksum_errors;

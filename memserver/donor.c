@@ -171,9 +171,10 @@ void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 	if (refused_count)
 		snprintf(refused, sizeof refused, "; %llu refused", (unsigned long long)refused_count);
 	snprintf(text, DONOR_STATUS_MAX, "lending %u of %llu slabs (%s of %s) to %u client%s%s%s",
-		 lease_in_use(donor->book), (unsigned long long)(capacity.donated / capacity.slab_bytes),
-		 size_format(capacity.leased, lent), size_format(capacity.donated, all), capacity.clients,
-		 capacity.clients == 1 ? "" : "s", states[capacity.state], refused);
+		 (unsigned)(capacity.leased / capacity.slab_bytes),
+		 (unsigned long long)(capacity.donated / capacity.slab_bytes), size_format(capacity.leased, lent),
+		 size_format(capacity.donated, all), capacity.clients, capacity.clients == 1 ? "" : "s",
+		 states[capacity.state], refused);
 }
 
 /* --- Actions of the book --------------------------------------------------------------------------------- */

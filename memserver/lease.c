@@ -90,16 +90,17 @@ uint64_t lease_slab_name(const struct lease_book *book, uint32_t slab)
 void lease_capacity(const struct lease_book *book, struct wire_capacity *ret_capacity)
 {
 	const uint32_t used = lease_in_use(book), target = book->draining ? 0 : book->target;
+	const uint32_t leased = used - book->clearing;
 
 	*ret_capacity = (struct wire_capacity){
-	    .donated = (target > used ? target : used) * book->limits.slab_bytes,
-	    .leased = used * book->limits.slab_bytes,
+	    .donated = (target > leased ? target : leased) * book->limits.slab_bytes,
+	    .leased = leased * book->limits.slab_bytes,
 	    .slab_bytes = book->limits.slab_bytes,
 	    .clients = book->session_count,
-	    .state = book->draining                                     ? WIRE_STATE_DRAINING
-		     : book->pressed                                    ? WIRE_STATE_SHRINKING
-		     : used >= target && used - book->clearing < target ? WIRE_STATE_CLEARING
-									: WIRE_STATE_LENDING,
+	    .state = book->draining                      ? WIRE_STATE_DRAINING
+		     : book->pressed                     ? WIRE_STATE_SHRINKING
+		     : used >= target && leased < target ? WIRE_STATE_CLEARING
+							 : WIRE_STATE_LENDING,
 	};
 }
 

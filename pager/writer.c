@@ -49,7 +49,7 @@ static void consider_stopping(struct writer *writer, int status)
 	struct store_stats stats;
 	uint64_t now = clock_now();
 	store_stats(writer->core->store, &stats);
-	if (!stats.bytes_leased && !stats.bytes_available && !stats.donors_clear)
+	if (stats.donors_lost)
 		stop_program("no donor is left");
 	else if (count_failing(writer, status, now) > patience_ns(writer, status, stats.donors_clear))
 		stop_program(status == -ENOSPC ? "the donors are full" : "the donors do not take them");

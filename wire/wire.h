@@ -186,7 +186,7 @@ bool wire_failure_domain_is_valid(const char *name);
    that clients know on which donor to place the next slab. `donated` is the most that the donor lends at present.
    This limit follows the memory that the donor's machine can spare. */
 struct wire_capacity {
-	uint64_t donated, leased;
+	uint64_t donated, leased; /* bytes; slabs that are being cleared are not leased */
 	uint64_t slab_bytes;
 	uint32_t clients;
 	uint32_t state; /* enum wire_state */

@@ -17,6 +17,7 @@
 #include "cli/run/run_program.h"
 #include "cli/run/run_report.h"
 #include "client/backup/backup_disk.h"
+#include "common/clock.h"
 #include "common/config.h"
 #include "common/donors_option.h"
 #include "common/log.h"
@@ -27,9 +28,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The time limit for a donor's answer. The user hears of a missing donor within two seconds. */
 #define ANSWER_MS 1800
+#define DONORS_WAIT_MS 5000u /* how long full donors are asked again */
+#define DONORS_LOOK_MS 250u
 #define BUDGET_UNIT (UINT64_C(1) << 20) /* a default budget is rounded to a multiple of this */
 
 static int usage_help(const struct config_setting *settings)
@@ -170,6 +174,25 @@ static int check_budget(struct run_options *options, enum run_engine engine, str
 	return -EINVAL;
 }
 
+/* Asks the donors until they have @wanted bytes free, at most for DONORS_WAIT_MS. A donor has the memory of an ended
+   program back after some seconds: it first waits for the program to return, and then clears the memory. Returns 0, or
+   -errno after one logged line. */
+static int await_donors(const struct far_config *config, uint64_t wanted, struct run_donors *ret_donors)
+{
+	uint64_t begin = clock_now();
+	int error = run_donors_check(config, ret_donors);
+	bool told = false;
+	while (!error && ret_donors->free_bytes < wanted && clock_now() - begin < DONORS_WAIT_MS * UINT64_C(1000000)) {
+		if (!told)
+			log_warning("the donors are full: waiting up to %u s for memory of programs that have ended",
+				    DONORS_WAIT_MS / 1000);
+		told = true;
+		usleep(DONORS_LOOK_MS * 1000);
+		error = run_donors_check(config, ret_donors);
+	}
+	return error;
+}
+
 static int check_donors(const struct run_options *options, struct run_donors *ret_donors)
 {
 	static uint8_t key[AUTH_KEY_SIZE];
@@ -188,7 +211,7 @@ static int check_donors(const struct run_options *options, struct run_donors *re
 	if (!error)
 		error = far_check(&config);
 	if (!error)
-		error = run_donors_check(&config, ret_donors);
+		error = await_donors(&config, options->far ? options->far : 1, ret_donors);
 	if (error)
 		return error;
 	free_bytes = ret_donors->free_bytes;

@@ -62,7 +62,7 @@ class Donor:
         return json.loads(farpage("donors", "--json", "--donor", self.uri, *options).stdout)["donors"][0]
 
     def given_back(self, *options):
-        """Waits while the donor clears slabs, which count as leased until then. Returns true if no client is left."""
+        """Waits while a client has slabs. Returns true if no client is left."""
         wait_until(lambda: self.says(*options)["clients"] or not self.says(*options)["leased_bytes"])
         return self.says(*options)["clients"] == 0
 

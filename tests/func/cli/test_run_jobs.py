@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """
 test_run_jobs.py: farpage run and its command as one job: a stop by the terminal, a stop by SIGSTOP,
-and SIGKILL to farpage run.
+and SIGKILL to farpage run. Jobs that follow each other.
 """
 import os
 import pty
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from donor import Donor
-from tap import FARPAGE, FOLDER, done, ok, start, wait_until
+from tap import FARPAGE, FOLDER, done, farpage, ok, shown, start, wait_until
 
 # Ends with status 3 when the file exists. A shell would not do: a stop in the middle of its vfork() may never end.
 COMMAND = """
@@ -103,8 +103,18 @@ def killed_run_ends_its_command(donor):
     end(process, command)
 
 
+def jobs_follow_each_other_on_a_donor_that_one_fills():
+    donor = Donor("--donate", "64M", "--slab", "1M")
+    for number in range(3):
+        result = farpage("run", "--engine", "pager", "--local", "24M", "--far", "60M", "--donor", donor.uri, "--",
+                         sys.executable, "-c", "import os; data = os.urandom(64 << 20); print(data[:9] == data[0:9])")
+        ok(result.returncode == 0 and result.stdout == "True\n",
+           f"job {number + 1} finds room on a donor that the job before has left full", shown(result))
+
+
 address = Donor("--donate", "64M").uri
 command_is_stopped_and_continued_alone(address)
 ctrl_z_stops_run_and_its_command(address)
 killed_run_ends_its_command(address)
+jobs_follow_each_other_on_a_donor_that_one_fills()
 done()

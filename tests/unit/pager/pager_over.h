@@ -19,12 +19,14 @@ struct over {
 	struct store *store, *inner;
 	struct window window;
 	struct farpage *farpage;
+	unsigned timeout_ms; /* of over_start(); over_store() sets 1000 */
 };
 
 /* Opens the store alone. A test may change its operations before over_start(). */
 static int over_store(struct over *over, size_t window, const struct store_faults *faults)
 {
 	memset(over, 0, sizeof *over);
+	over->timeout_ms = 1000;
 	int result = store_open_memory(window / STORE_PAGE, &over->inner);
 	if (result == 0 && faults)
 		result = store_open_faulty(over->inner, faults, &over->store);
@@ -39,7 +41,7 @@ static int over_start(struct over *over, size_t local, size_t window)
 	over->window.mediated = true; /* the tests change protections while no other thread touches those pages */
 	/* FARPAGE_NO_MOVE stands for a kernel without UFFDIO_MOVE, where pages leave only with unsafe_dio. */
 	bool copies = getenv("FARPAGE_NO_MOVE");
-	struct farpage_options options = {.local = local, .timeout_ms = 1000, .unsafe_dio = copies};
+	struct farpage_options options = {.local = local, .timeout_ms = over->timeout_ms, .unsafe_dio = copies};
 	if (result == 0)
 		result = pager_open_store(&options, over->store, &over->window, NULL, &over->farpage);
 	return result;
