@@ -30,5 +30,6 @@ int command_swap(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_key(int argc, char **argv);
+int command_helper(int argc, char **argv);
 
 #endif

@@ -20,7 +20,7 @@ int defaults_read(const struct config_setting *settings, const char *section, in
 		  const char *file_option)
 {
 	static const char *const shared[] = {"donor", "key", "admin-key", NULL};
-	static const char *const others[] = {"run", SETTINGS_SECTION, NULL};
+	static const char *const others[] = {"run", SETTINGS_SECTION, "helper", NULL};
 	struct config_defaults defaults = {.section = "farpage", .shared = shared, .others = others};
 	const char *only = getenv("FARPAGE_CONFIG"), *home = getenv("XDG_CONFIG_HOME");
 	char path[PATH_MAX];

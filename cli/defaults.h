@@ -9,7 +9,8 @@
  * The files have these sections:
  * - [farpage]: the options that all verbs share: donor, key, admin-key;
  * - [run]: further options of run;
- * - [farpage-blockdev]: the options of disk and swap.
+ * - [farpage-blockdev]: the options of disk and swap;
+ * - [helper]: the options of the helper, which counts only in the system's folder.
  *
  * Threads: the main thread.
  */

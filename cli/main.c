@@ -10,7 +10,7 @@
 struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
-	const char *help; /* one line */
+	const char *help; /* one line, or NULL for a verb that no user calls */
 };
 
 static const struct command commands[] = {
@@ -24,6 +24,7 @@ static const struct command commands[] = {
     {"doctor", command_doctor, "look for what keeps far memory from working well on this machine"},
     {"bench", command_bench, "measure what donors give this machine: latency, throughput, far faults"},
     {"key", command_key, "make the key that donors and their clients share"},
+    {"helper", command_helper, NULL},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -33,7 +34,8 @@ static void main_help(void)
 	       "farpage lends the idle memory of other machines, called donors, to a program on this one.\n\n"
 	       "verbs:\n");
 	for (unsigned i = 0; i < COMMANDS; i++)
-		printf("  %-8s %s\n", commands[i].name, commands[i].help);
+		if (commands[i].help)
+			printf("  %-8s %s\n", commands[i].name, commands[i].help);
 	printf(
 	    "\n"
 	    "To try it with a donor on this machine (on another one it listens on that one's address):\n"
@@ -61,7 +63,8 @@ static void main_unknown(const char *name)
 	char text[SUGGEST_TEXT_MAX];
 
 	for (unsigned i = 0; i < COMMANDS; i++)
-		suggest_consider(&near, commands[i].name);
+		if (commands[i].help)
+			suggest_consider(&near, commands[i].name);
 	log_error("no such verb: %s%s; farpage --help lists them", name, suggest_format(&near, "", text));
 }
 

@@ -148,11 +148,11 @@ static bool is_memory(enum control_group_version version, const char *id, char *
 	return false;
 }
 
-bool control_group_own_path(const char *proc, enum control_group_version version, char ret_path[PATH_MAX])
+bool control_group_path(const char *process, enum control_group_version version, char ret_path[PATH_MAX])
 {
 	char path[PATH_MAX], text[8192], *rest;
 
-	format_text(path, sizeof path, "%s/self/cgroup", proc);
+	format_text(path, sizeof path, "%s/cgroup", process);
 	if (text_file_read(path, text, sizeof text) < 0)
 		return false;
 	/* Each line of the text is "ID:CONTROLLERS:PATH". */
@@ -167,6 +167,14 @@ bool control_group_own_path(const char *proc, enum control_group_version version
 			return format_text(ret_path, PATH_MAX, "%s", strcmp(own, "/") ? own : "") < PATH_MAX;
 	}
 	return false;
+}
+
+bool control_group_own_path(const char *proc, enum control_group_version version, char ret_path[PATH_MAX])
+{
+	char process[PATH_MAX];
+
+	format_text(process, sizeof process, "%s/self", proc);
+	return control_group_path(process, version, ret_path);
 }
 
 void control_groups_own(const char *proc, const char *root, control_group_look look, void *user)

@@ -41,6 +41,8 @@ uint64_t control_group_left(const struct control_group_memory *memory, uint64_t 
 /* Writes the path of this process's group, relative to the root of the version's hierarchy. The root itself is "".
    @proc is "/proc", or another directory in tests. Returns false if the process has no group there. */
 bool control_group_own_path(const char *proc, enum control_group_version version, char ret_path[PATH_MAX]);
+/* Does the same for the process whose folder is @process, such as "/proc/7". */
+bool control_group_path(const char *process, enum control_group_version version, char ret_path[PATH_MAX]);
 
 typedef void (*control_group_look)(const struct control_group_memory *memory, void *user);
 /*

@@ -16,24 +16,16 @@
 #include "cli/run/run_options.h"
 #include "cli/run/run_program.h"
 #include "cli/run/run_report.h"
-#include "client/backup/backup_disk.h"
-#include "common/clock.h"
 #include "common/config.h"
 #include "common/donors_option.h"
 #include "common/log.h"
 #include "common/machine.h"
 #include "common/size.h"
 #include "pager/pager.h"
-#include "wire/auth.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-/* The time limit for a donor's answer. The user hears of a missing donor within two seconds. */
-#define ANSWER_MS 1800
-#define DONORS_WAIT_MS 5000u /* how long full donors are asked again */
-#define DONORS_LOOK_MS 250u
 #define BUDGET_UNIT (UINT64_C(1) << 20) /* a default budget is rounded to a multiple of this */
 
 static int usage_help(const struct config_setting *settings)
@@ -42,7 +34,7 @@ static int usage_help(const struct config_setting *settings)
 	       "Runs COMMAND with at most SIZE of its heap and large mappings in this machine's memory; the rest is\n"
 	       "lent by the donors. The pager gives each process of the command that budget. The swap engine, which "
 	       "needs\n"
-	       "root, gives it to all of them together, and carries any program. Options:\n\n");
+	       "root or farpage-helper(8), gives it to all of them together, and carries any program. Options:\n\n");
 	config_help(settings);
 	printf(
 	    "\nA summary goes to standard error when the command has ended. The exit status is the command's; 125 if\n"
@@ -174,60 +166,6 @@ static int check_budget(struct run_options *options, enum run_engine engine, str
 	return -EINVAL;
 }
 
-/* Asks the donors until they have @wanted bytes free, at most for DONORS_WAIT_MS. A donor has the memory of an ended
-   program back after some seconds: it first waits for the program to return, and then clears the memory. Returns 0, or
-   -errno after one logged line. */
-static int await_donors(const struct far_config *config, uint64_t wanted, struct run_donors *ret_donors)
-{
-	uint64_t begin = clock_now();
-	int error = run_donors_check(config, ret_donors);
-	bool told = false;
-	while (!error && ret_donors->free_bytes < wanted && clock_now() - begin < DONORS_WAIT_MS * UINT64_C(1000000)) {
-		if (!told)
-			log_warning("the donors are full: waiting up to %u s for memory of programs that have ended",
-				    DONORS_WAIT_MS / 1000);
-		told = true;
-		usleep(DONORS_LOOK_MS * 1000);
-		error = run_donors_check(config, ret_donors);
-	}
-	return error;
-}
-
-static int check_donors(const struct run_options *options, struct run_donors *ret_donors)
-{
-	static uint8_t key[AUTH_KEY_SIZE];
-	struct far_config config = {.donors = options->donors.items,
-				    .donor_count = options->donors.count,
-				    .replicas = options->replicas,
-				    .encrypt = options->encrypt,
-				    .backup = options->backup,
-				    .fabric = FABRIC_CONFIG_DEFAULT};
-	char wanted[SIZE_TEXT_MAX], unused[SIZE_TEXT_MAX];
-	uint64_t free_bytes;
-	config.fabric.connect_ms = ANSWER_MS;
-	int error = options->key_file ? auth_key_load_or_tell(options->key_file, key) : 0;
-	if (options->key_file)
-		config.key = key;
-	if (!error)
-		error = far_check(&config);
-	if (!error)
-		error = await_donors(&config, options->far ? options->far : 1, ret_donors);
-	if (error)
-		return error;
-	free_bytes = ret_donors->free_bytes;
-	if (!free_bytes || free_bytes < options->far) {
-		if (options->far)
-			log_error("--far %s is more than the donors have free%s: %s; add a donor or ask for less",
-				  size_format(options->far, wanted),
-				  options->replicas > 1 ? " for as many replicas" : "",
-				  size_format(free_bytes, unused));
-		else
-			log_error("the donors have nothing free; `farpage donors` shows what each lends");
-		return -ENOSPC;
-	}
-	return options->backup ? backup_disk_check(options->backup, free_bytes) : 0;
-}
-
 /* Chooses the engine. @ret_line names it and the reason. Returns 0, or an enum run_status after one logged line. */
 static int choose_engine(const struct run_options *options, const char *path, char *const arguments[],
 			 enum run_engine *ret_engine, char ret_line[RUN_CHOICE_MAX])
@@ -270,7 +208,8 @@ int command_run(int argc, char **argv)
 		status = choose_engine(&options, path, argv + first, &engine, line);
 	if (status)
 		return status;
-	if (check_budget(&options, engine, &note) || (!options.swap && check_donors(&options, &donors)) ||
+	bool lent = options.swap || (engine == RUN_ENGINE_SWAP && run_swap_by_helper(&options));
+	if (check_budget(&options, engine, &note) || (!lent && run_donors_check(&options, &donors)) ||
 	    (options.stats_file && run_report_check(options.stats_file)))
 		return RUN_FAILED;
 	if (!options.quiet)

@@ -197,6 +197,8 @@ int run_child(const char *path, char **argv, const struct run_attendant *attenda
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (!error)
 		return 0;
+	if (error == ECANCELED)
+		return RUN_FAILED;
 	log_error("cannot run %s: %s", path, strerror(error));
 	return child < 0 ? RUN_FAILED : error == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
 }

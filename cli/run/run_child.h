@@ -12,7 +12,8 @@
 struct run_attendant {
 	void *engine;
 	unsigned look_ms; /* time between two calls of look(), less than 1000 */
-	/* Called in the child before exec(2), unless it is NULL. Returns 0, or -errno to end the child. */
+	/* Called in the child before exec(2), unless it is NULL. Returns 0, or to end the child -errno, or
+	   -ECANCELED after one logged line. */
 	int (*enter)(void *engine);
 	void (*look)(void *engine, pid_t child);
 	/* Waits until @fd is readable, and returns true. @for_rest means that the child has ended, and that other

@@ -95,6 +95,13 @@ int run_device_make(const struct run_options *options, const struct run_donors *
 	return status;
 }
 
+void run_device_taken(const char *path, uint64_t size, struct run_device *ret_device)
+{
+	*ret_device = (struct run_device){.size = size};
+	snprintf(ret_device->path, sizeof ret_device->path, "%s", path);
+	ret_device->before = read_transfers(path);
+}
+
 /* --- A device of `farpage swap on` ------------------------------------------------------------------------------ */
 
 static bool is_for_a_run(const char *name)

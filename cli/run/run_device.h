@@ -41,6 +41,8 @@ int run_device_make(const struct run_options *options, const struct run_donors *
 /* Finds the swap space options->swap. Returns 0, or -errno after one logged line if it does not exist, does not
    answer, or lacks something that @options request. */
 int run_device_find(const struct run_options *options, struct run_device *ret_device);
+/* Describes the device @path of @size bytes, which another process has made for this run. */
+void run_device_taken(const char *path, uint64_t size, struct run_device *ret_device);
 
 /* Returns the size of the swap space that the run can use, in bytes. @swapped is the size of the run's swapped pages.
    Logs one line when the device is no longer swap space. */

@@ -9,7 +9,10 @@ struct run_donors {
 	uint64_t slab_bytes; /* slab size of the first donor */
 };
 
-/* Asks all donors of @config at once. Returns 0, or the first donor's -errno after one logged line for each donor
-   that did not answer. Returns -EINVAL after one logged line if the donors are in too few failure domains. */
-int run_donors_check(const struct far_config *config, struct run_donors *ret_donors);
+struct run_options;
+
+/* Reads the key, and asks all donors of @options at once. Returns 0, or -errno after a logged line: a donor does not
+   answer, or the donors are in too few failure domains, or they have no room for options->far, or for anything. Also
+   checks that options->backup has room. */
+int run_donors_check(const struct run_options *options, struct run_donors *ret_donors);
 #endif

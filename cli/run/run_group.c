@@ -89,18 +89,44 @@ static bool is_real_root(const char *folder)
 	return file_path(folder, "cgroup.type", path) == 0 && access(path, F_OK) < 0;
 }
 
-/* Version 2: finds the nearest group, from this process's group upwards, whose children can have limits. Returns
+/* Returns true if only root can change @folder and the groups above it. */
+static bool is_roots(const char *folder)
+{
+	char path[PATH_MAX];
+	struct stat status;
+	snprintf(path, sizeof path, "%s", folder);
+	while (stat(path, &status) == 0 && status.st_uid == 0 && !(status.st_mode & (S_IWGRP | S_IWOTH))) {
+		if (strlen(path) <= strlen(CONTROL_GROUP_ROOT))
+			return true;
+		*strrchr(path, '/') = '\0';
+	}
+	return false;
+}
+
+/* Finds the path of the group of the process @pid, or of this process if @pid is 0. A path outside the visible groups
+   begins with "/..", and is not found. */
+static bool path_find(pid_t pid, enum control_group_version version, char ret_path[PATH_MAX])
+{
+	char process[32] = "/proc/self";
+	if (pid)
+		snprintf(process, sizeof process, "/proc/%d", (int)pid);
+	return control_group_path(process, version, ret_path) && !strstr(ret_path, "/../") &&
+	       strcmp(ret_path, "/..") != 0;
+}
+
+/* Version 2: finds the nearest group, from the process's group upwards, whose children can have limits. Returns
    false if there is none. */
-static bool place_v2(char ret_folder[PATH_MAX])
+static bool place_v2(pid_t pid, char ret_folder[PATH_MAX])
 {
 	char path[PATH_MAX], text[TEXT_SIZE];
 	if (file_read(CONTROL_GROUP_ROOT, "cgroup.controllers", text, sizeof text) < 0 || !strstr(text, "memory") ||
-	    !control_group_own_path("/proc", CONTROL_GROUP_V2, path))
+	    !path_find(pid, CONTROL_GROUP_V2, path))
 		return false;
 	for (;;) {
 		char *slash = strrchr(path, '/');
 		if (snprintf(ret_folder, PATH_MAX, "%s%s", CONTROL_GROUP_ROOT, path) < PATH_MAX &&
-		    is_writable(ret_folder) && (passes_memory_on(ret_folder) || (!*path && is_real_root(ret_folder))))
+		    is_writable(ret_folder) && (!pid || is_roots(ret_folder)) &&
+		    (passes_memory_on(ret_folder) || (!*path && is_real_root(ret_folder))))
 			return true;
 		if (!slash)
 			return false;
@@ -108,15 +134,17 @@ static bool place_v2(char ret_folder[PATH_MAX])
 	}
 }
 
-static bool place_v1(char ret_folder[PATH_MAX])
+static bool place_v1(pid_t pid, char ret_folder[PATH_MAX])
 {
 	char path[PATH_MAX];
-	if (access(V1_ROOT "/cgroup.procs", F_OK) < 0 || !control_group_own_path("/proc", CONTROL_GROUP_V1, path))
+	if (access(V1_ROOT "/cgroup.procs", F_OK) < 0 || !path_find(pid, CONTROL_GROUP_V1, path))
 		return false;
 	/* In a container the path may be the group's path on the host, which does not exist here. Then the root
 	   folder is this process's group. */
 	if (snprintf(ret_folder, PATH_MAX, "%s%s", V1_ROOT, path) >= PATH_MAX || access(ret_folder, F_OK) < 0)
 		snprintf(ret_folder, PATH_MAX, "%s", V1_ROOT);
+	while (pid && !is_roots(ret_folder) && strlen(ret_folder) > strlen(V1_ROOT))
+		*strrchr(ret_folder, '/') = '\0';
 	return is_writable(ret_folder);
 }
 
@@ -136,18 +164,18 @@ static bool swaps_below(const char *folder)
 	return true;
 }
 
-int run_group_place(const char *name, struct run_group *ret_group, char ret_why[RUN_GROUP_WHY_MAX])
+int run_group_place(const char *name, pid_t pid, struct run_group *ret_group, char ret_why[RUN_GROUP_WHY_MAX])
 {
 	struct run_group group = {.event = -1, .calm = 1};
 	char folder[PATH_MAX];
-	if (place_v2(folder)) {
+	if (place_v2(pid, folder)) {
 		group.version = CONTROL_GROUP_V2;
 		if (!swaps_below(folder)) {
 			snprintf(ret_why, RUN_GROUP_WHY_MAX,
 				 "vm.swappiness above 0, and no memory.swap.max of 0 on the way to its control group");
 			return -EOPNOTSUPP;
 		}
-	} else if (place_v1(folder)) {
+	} else if (place_v1(pid, folder)) {
 		group.version = CONTROL_GROUP_V1;
 	} else {
 		snprintf(ret_why, RUN_GROUP_WHY_MAX,
@@ -159,6 +187,12 @@ int run_group_place(const char *name, struct run_group *ret_group, char ret_why[
 		return -ENAMETOOLONG;
 	*ret_group = group;
 	return 0;
+}
+
+void run_group_attended(enum control_group_version version, const char *folder, struct run_group *ret_group)
+{
+	*ret_group = (struct run_group){.version = version, .event = -1, .is_attended = true};
+	snprintf(ret_group->folder, sizeof ret_group->folder, "%s", folder);
 }
 
 /* --- The group -------------------------------------------------------------------------------------------------- */
@@ -226,6 +260,7 @@ int run_group_make(struct run_group *group, uint64_t local)
 		log_error("cannot make the control group %s: %s", group->folder, strerror(-error));
 		return error;
 	}
+	chmod(group->folder, 0755); /* its user may read it, whatever the umask is */
 	int status = group->version == CONTROL_GROUP_V2 ? limit_v2(group, local) : limit_v1(group, local);
 	if (!status)
 		return 0;
@@ -237,6 +272,11 @@ int run_group_make(struct run_group *group, uint64_t local)
 int run_group_enter(const struct run_group *group)
 {
 	return file_write(group->folder, "cgroup.procs", "0");
+}
+
+int run_group_move(const struct run_group *group, pid_t pid)
+{
+	return number_write(group->folder, "cgroup.procs", (uint64_t)pid);
 }
 
 static void use_read(const struct run_group *group, struct run_group_use *use)
@@ -282,7 +322,7 @@ static void relieve(struct run_group *group, bool full)
 void run_group_look(struct run_group *group, uint64_t far, struct run_group_use *use)
 {
 	use_read(group, use);
-	if (group->version == CONTROL_GROUP_V1)
+	if (group->version == CONTROL_GROUP_V1 && !group->is_attended)
 		relieve(group, use->swapped + group->limit >= far);
 }
 
@@ -369,6 +409,7 @@ static void end(pid_t pid)
 void run_group_kill(const struct run_group *group)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	file_write(group->folder, "cgroup.kill", "1"); /* version 2 since Linux 5.14: no fork escapes it */
 	for (unsigned i = 0; i < KILL_TRIES && for_each(group->folder, end, false); i++)
 		nanosleep(&pause, NULL);
 }

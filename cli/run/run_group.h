@@ -5,7 +5,8 @@
  * Theory of operation. The group is made below a group that this process is in, so that the limits of a slice or a
  * container still apply. In version 1 of control groups the parent is this process's own group. In version 2 the parent
  * is the nearest group, from this process's group upwards, whose children can have limits. Such a group enables the
- * memory controller for its children, or is the root.
+ * memory controller for its children, or is the root. A group for another process is made below a group of
+ * that process, and only where nobody but root can rename or remove it.
  *
  * The kernel may kill a process of the group although swap space is free (seen with Linux 6.18). It evicts pages of
  * the inactive list, and uses counts that are updated late. If all pages have just moved to the active list, the
@@ -34,6 +35,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define RUN_GROUP_LOOK_MS 10
 #define RUN_GROUP_WHY_MAX 256
@@ -46,6 +48,7 @@ struct run_group {
 	unsigned starved; /* calls of run_group_look() that found a task asleep for lack of memory */
 	unsigned calm;    /* calls of run_group_look() since a task last slept for lack of memory */
 	bool kills;       /* the kernel's OOM killer is enabled */
+	bool is_attended; /* another process makes the changes of run_group_look(), and this one only reads */
 };
 
 /* The memory, swap space and waiting time of a group, from its creation to the last run_group_look(). */
@@ -58,9 +61,11 @@ struct run_group_use {
 	uint64_t killed;       /* processes that the kernel killed for lack of memory */
 };
 
-/* Chooses the folder of the group @name, and does not make it. Returns 0, or -errno with the missing requirement in
-   @ret_why. */
-int run_group_place(const char *name, struct run_group *ret_group, char ret_why[RUN_GROUP_WHY_MAX]);
+/* Chooses the folder of the group @name for the process @pid, and does not make it. If @pid is 0, the group is for this
+   process. Returns 0, or -errno with the missing requirement in @ret_why. */
+int run_group_place(const char *name, pid_t pid, struct run_group *ret_group, char ret_why[RUN_GROUP_WHY_MAX]);
+/* Describes a group in @folder that another process has made and makes changes to. This process only reads it. */
+void run_group_attended(enum control_group_version version, const char *folder, struct run_group *ret_group);
 /* Makes the group, with a limit of @local bytes for all its processes together. Returns 0, or -errno after one logged
    line. After an error no group remains. */
 int run_group_make(struct run_group *group, uint64_t local);
@@ -69,6 +74,9 @@ int run_group_make(struct run_group *group, uint64_t local);
 bool run_group_wait(const struct run_group *group, int fd, int timeout_ms, struct run_group_use *use);
 /* Moves the calling process into the group. May be called in a child after fork(2). Returns 0 or -errno. */
 int run_group_enter(const struct run_group *group);
+/* Moves the process @pid into the group. The caller makes sure that no other process gets this number meanwhile.
+   Returns 0 or -errno. */
+int run_group_move(const struct run_group *group, pid_t pid);
 /* Updates @use, and in version 1 wakes tasks that sleep for lack of memory. @far is the swap space for the group in
    bytes. Version 1 needs this call every RUN_GROUP_LOOK_MS. */
 void run_group_look(struct run_group *group, uint64_t far, struct run_group_use *use);

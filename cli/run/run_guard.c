@@ -109,10 +109,13 @@ int run_guard_start(const struct run_group *group, const char *name, struct run_
 int run_guard_end(struct run_guard *guard)
 {
 	int status = 0;
-	close(guard->pipe);
-	while (waitpid(guard->pid, &status, 0) < 0 && errno == EINTR)
+	pid_t pid = guard->pid;
+	guard->pid = 0;
+	if (pid)
+		close(guard->pipe);
+	while (pid && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (!WIFEXITED(status)) /* the guard was killed */
+	if (!pid || !WIFEXITED(status)) /* the guard has ended before, or was killed */
 		return remove_all(guard->group, guard->name);
 	return WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
 }

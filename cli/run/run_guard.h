@@ -31,7 +31,7 @@ struct run_guard {
    arguments must outlive the guard. Returns 0, or -errno after one logged line. */
 int run_guard_start(const struct run_group *group, const char *name, struct run_guard *ret_guard);
 /* Makes the guard begin its work, and waits for its end. Returns 0, or -EBUSY after a logged line that names what
-   could not be removed. */
+   could not be removed. After -EBUSY it may be called again, and then tries again. */
 int run_guard_end(struct run_guard *guard);
 
 #endif

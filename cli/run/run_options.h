@@ -33,8 +33,11 @@ struct run_options {
    the program cannot run at all. */
 int run_pager_check(const struct run_options *options, const char *path, char ret_why[RUN_WHY_MAX]);
 int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX]);
+/* Returns true if the swap engine needs the helper (farpage-helper(8)), which asks the administrator's donors. */
+bool run_swap_by_helper(const struct run_options *options);
 
-/* Run the program at @path, and print the summary at its end. @donors is not used if options->swap is set. Return 0
+/* Run the program at @path, and print the summary at its end. @donors is not used if options->swap is
+   set or run_swap_by_helper() is true. Return 0
    and the program's wait status, or an enum run_status after one logged line. */
 int run_pager(const struct run_options *options, const struct run_donors *donors, const char *path, char **argv,
 	      int *ret_wait_status);

@@ -8,29 +8,32 @@
  * other groups to this device, too. The guard (run_guard.h) removes the group, and a device that was made for this
  * run, even if this process is killed.
  *
+ * Only root can make such a group and such a device. For an ordinary user the helper makes them (helper_call.h), with the
+ * administrator's donors. The child that will run the command asks the helper, which moves this child into the group.
+ * Then this process reads the group's figures, as root would.
+ *
  * The command may end before processes that it has started. Such processes may have pages on the device, so this
  * process waits until the last one has ended.
  *
  * Threads: one.
  */
 #include "cli/disk/disk_daemon.h"
+#include "cli/helper/helper_call.h"
 #include "cli/run/run_child.h"
-#include "cli/run/run_device.h"
-#include "cli/run/run_group.h"
-#include "cli/run/run_guard.h"
 #include "cli/run/run_live.h"
 #include "cli/run/run_options.h"
 #include "cli/run/run_report.h"
+#include "cli/run/run_space.h"
 #include "cli/swap/swap_space.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/random.h"
 #include "common/size.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define REST_MS 20 /* time between two checks for processes of the command */
@@ -39,12 +42,13 @@
 #define V2_LOOK_MS 100
 
 struct swap_run {
-	struct run_device device;
-	struct run_group group;
+	const struct run_options *options;
+	struct run_space space;
 	struct run_group_use use;
-	struct run_guard guard;
 	struct run_live *live; /* NULL if there is none */
-	bool quiet, told_rest;
+	uint64_t started_ns;
+	int socket; /* the connection to the helper, or -1 without a helper */
+	bool told_rest;
 };
 
 static bool has_frontend(char ret_why[FRONTENDS_NOTE_MAX])
@@ -55,22 +59,33 @@ static bool has_frontend(char ret_why[FRONTENDS_NOTE_MAX])
 	return frontends_any(ret_why) != NULL;
 }
 
+bool run_swap_by_helper(const struct run_options *options)
+{
+	return geteuid() != 0 && !options->swap;
+}
+
 int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX])
 {
 	char why[FRONTENDS_NOTE_MAX];
 	struct run_group unused;
-	if (geteuid() != 0)
+	if (run_swap_by_helper(options) && helper_call_possible())
+		return 0;
+	if (run_swap_by_helper(options))
+		snprintf(ret_why, RUN_WHY_MAX,
+			 "root: use sudo, or ask for membership in the group farpage and for farpage-helper.socket to "
+			 "be enabled");
+	else if (geteuid() != 0)
 		snprintf(ret_why, RUN_WHY_MAX, "root: use sudo");
 	else if (access("/proc/swaps", F_OK) < 0)
 		snprintf(ret_why, RUN_WHY_MAX, "a kernel that can swap (CONFIG_SWAP)");
 	else if (options->swap)
-		return run_group_place("check", &unused, ret_why);
+		return run_group_place("check", 0, &unused, ret_why);
 	else if (!swap_space_has_mkswap())
 		snprintf(ret_why, RUN_WHY_MAX, "mkswap: install util-linux");
 	else if (!has_frontend(why))
 		snprintf(ret_why, RUN_WHY_MAX, "a block device: %s", why);
 	else
-		return run_group_place("check", &unused, ret_why);
+		return run_group_place("check", 0, &unused, ret_why);
 	return -EPERM;
 }
 
@@ -78,17 +93,49 @@ int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX])
 
 static int enter(void *engine)
 {
-	const struct swap_run *run = engine;
-	return run_group_enter(&run->group);
+	struct swap_run *run = engine;
+	run->started_ns = clock_now();
+	return run_group_enter(&run->space.group);
+}
+
+/* Checks that the helper's device has what the user has asked for. Returns 0, or -ECANCELED after one logged line. */
+static int check_answer(const struct run_options *options, const struct helper_answer *answer)
+{
+	const char *lacks = NULL;
+	if (options->encrypt && !answer->encrypts)
+		lacks = "it does not encrypt, and --encrypt is given";
+	else if (options->backup)
+		lacks = "it has no backup, and --backup is given";
+	else if (options->replicas > answer->replicas)
+		lacks = "it keeps fewer replicas than --replicas asks for";
+	if (lacks)
+		log_error("the helper's device will not do: %s; the administrator may change [helper] in "
+			  "/etc/farpage/farpage.ini",
+			  lacks);
+	return lacks ? -ECANCELED : 0;
+}
+
+/* The same as enter(), but by the helper. */
+static int enter_by_helper(void *engine)
+{
+	struct swap_run *run = engine;
+	struct helper_answer answer;
+	if (helper_call_ask(run->socket, run->options->local, run->options->far, &answer) ||
+	    check_answer(run->options, &answer))
+		return -ECANCELED;
+	run_group_attended(answer.group_version, answer.group, &run->space.group);
+	run_device_taken(answer.device, answer.swap, &run->space.device);
+	run->started_ns = clock_now();
+	return 0;
 }
 
 static void live_update(struct swap_run *run)
 {
-	run_group_sum(&run->group, &run->use);
+	run_group_sum(&run->space.group, &run->use);
 	run_live_begin(run->live);
 	run->live->resident_bytes = run->use.bytes;
 	run->live->far_bytes = run->use.swapped;
-	run->live->faults = run_device_moved(&run->device).in;
+	run->live->faults = run_device_moved(&run->space.device).in;
 	run->live->waiting_ns = run->use.stalled_us == UINT64_MAX ? RUN_LIVE_UNKNOWN : run->use.stalled_us * 1000;
 	run_live_end(run->live);
 }
@@ -97,7 +144,7 @@ static void look(void *engine, pid_t child)
 {
 	struct swap_run *run = engine;
 	(void)child;
-	run_group_look(&run->group, run_device_room(&run->device, run->use.swapped), &run->use);
+	run_group_look(&run->space.group, run_device_room(&run->space.device, run->use.swapped), &run->use);
 	if (run_live_is_due(run->live))
 		live_update(run);
 }
@@ -105,15 +152,16 @@ static void look(void *engine, pid_t child)
 static bool wait_for(void *engine, int fd, bool for_rest)
 {
 	struct swap_run *run = engine;
+	const struct run_group *group = &run->space.group;
 	unsigned count;
 	if (!for_rest)
-		return run_group_wait(&run->group, fd, -1, &run->use);
-	while ((count = run_group_count(&run->group)) > 0) {
-		if (!run->told_rest && !run->quiet)
+		return run_group_wait(group, fd, -1, &run->use);
+	while ((count = run_group_count(group)) > 0) {
+		if (!run->told_rest && !run->options->quiet)
 			log_warning("the command has ended; %u process%s of it live%s on, and farpage run with %s",
 				    count, count == 1 ? "" : "es", count == 1 ? "s" : "", count == 1 ? "it" : "them");
 		run->told_rest = true;
-		if (run_group_wait(&run->group, fd, REST_MS, &run->use))
+		if (run_group_wait(group, fd, REST_MS, &run->use))
 			return true;
 		look(run, 0);
 	}
@@ -158,22 +206,23 @@ static void save(const struct run_options *options, const struct swap_run *run, 
 			 options->stats_file);
 }
 
-static int run_command(const struct run_options *options, struct swap_run *run, const char *path, char **argv,
-		       int *ret_wait_status)
+static int run_command(struct swap_run *run, const char *path, char **argv, int *ret_wait_status)
 {
+	const struct run_options *options = run->options;
+	bool by_helper = run->socket >= 0, cares = !by_helper && run->space.group.version == CONTROL_GROUP_V1;
 	const struct run_attendant attendant = {.engine = run,
-						.look_ms = run->group.version == CONTROL_GROUP_V1 ? RUN_GROUP_LOOK_MS
-												  : V2_LOOK_MS,
-						.enter = enter,
+						.look_ms = cares ? RUN_GROUP_LOOK_MS : V2_LOOK_MS,
+						.enter = by_helper ? enter_by_helper : enter,
 						.look = look,
 						.wait = wait_for};
-	uint64_t started_ns = clock_now();
 	int status = run_child(path, argv, &attendant, ret_wait_status);
 	if (status)
 		return status;
-	struct run_transfers moved = run_device_moved(&run->device);
-	run_group_sum(&run->group, &run->use);
-	uint64_t wall_ns = clock_now() - started_ns;
+	if (by_helper && access(run->space.group.folder, F_OK) < 0) /* the helper was ended, and no figures are left */
+		return options->strict ? RUN_FAILED : 0;
+	struct run_transfers moved = run_device_moved(&run->space.device);
+	run_group_sum(&run->space.group, &run->use);
+	uint64_t wall_ns = clock_now() - run->started_ns;
 	if (!options->quiet)
 		print(options, run, moved, wall_ns);
 	if (options->stats_file)
@@ -199,33 +248,28 @@ static int check_sizes(const struct run_options *options)
 int run_swap(const struct run_options *options, const struct run_donors *donors, const char *path, char **argv,
 	     int *ret_wait_status)
 {
-	static struct swap_run run;
-	char why[RUN_GROUP_WHY_MAX], group[RUNTIME_NAME_MAX + 1], device[RUNTIME_NAME_MAX + 1];
-	uint32_t number;
+	/* The child that asks the helper fills in what this process then reads. */
+	struct swap_run *run = mmap(NULL, sizeof *run, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int status = RUN_FAILED;
+	if (run == MAP_FAILED) {
+		log_error("cannot allocate memory: %m");
+		return RUN_FAILED;
+	}
 	if (check_sizes(options))
 		return RUN_FAILED;
 	signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the status of every child would be lost */
-	run.quiet = options->quiet;
-	/* The name has a random number, too, because processes in different PID namespaces may have the same process
-	   number. The group's name differs from the device's, because the daemon's control group has the device's
-	   name. */
-	random_secret(&number, sizeof number);
-	snprintf(device, sizeof device, RUN_DEVICE_NAME, (int)getpid(), number);
-	snprintf(group, sizeof group, "job-%d-%08x", (int)getpid(), number);
-	if (run_group_place(group, &run.group, why)) {
-		log_error("--engine swap would need %s", why);
-		return RUN_FAILED;
+	*run = (struct swap_run){.options = options, .socket = -1};
+	bool by_helper = run_swap_by_helper(options);
+	if (by_helper)
+		run->socket = helper_call_open();
+	if (by_helper && !options->quiet)
+		log_warning("the helper uses the administrator's donors, key and timeout, not those given here");
+	if (by_helper ? run->socket >= 0 : !run_space_make(options, donors, 0, &run->space)) {
+		run->live = run_live_open("swap", options->local, argv);
+		status = run_command(run, path, argv, ret_wait_status);
 	}
-	if (options->swap && run_device_find(options, &run.device))
-		return RUN_FAILED;
-	if (run_guard_start(&run.group, options->swap ? NULL : device, &run.guard))
-		return RUN_FAILED;
-	if (!run_group_make(&run.group, options->local) &&
-	    (options->swap || !run_device_make(options, donors, device, &run.device))) {
-		run.live = run_live_open("swap", options->local, argv);
-		status = run_command(options, &run, path, argv, ret_wait_status);
-	}
-	run_guard_end(&run.guard);
+	run_space_end(&run->space);
+	if (run->socket >= 0)
+		helper_call_end(run->socket, run->started_ns);
 	return status;
 }

@@ -18,6 +18,7 @@ COMMANDS = {
     "farpage-disk.8": (["disk attach", "disk detach", "disk list", "disk adopt", "disk leave"], None),
     "farpage-doctor.1": (["doctor"], None),
     "farpage-donors.8": (["donors", "donors holders", "donors drain", "donors undrain", "donors roll"], None),
+    "farpage-helper.8": (["helper"], None),
     "farpage-key.1": (["key"], None),
     "farpage-run.1": (["run"], None),
     "farpage-status.1": (["status"], None),
