@@ -17,8 +17,9 @@
 #define LOOK_MS 250u
 
 /* Asks all donors of @config at once. Returns 0, or the first donor's -errno after one logged line for each donor
-   that did not answer. Returns -EINVAL after one logged line if the donors are in too few failure domains. */
-static int ask(const struct far_config *config, struct run_donors *ret_donors)
+   that did not answer. Returns -EINVAL after one logged line if the donors are in too few failure domains. *ret_most is
+   what free_bytes would be if nobody leased anything. */
+static int ask(const struct far_config *config, struct run_donors *ret_donors, uint64_t *ret_most)
 {
 	struct far_donor_info answers[FAR_DONORS_MAX] = {0};
 	struct ask asks[FAR_DONORS_MAX];
@@ -40,6 +41,9 @@ static int ask(const struct far_config *config, struct run_donors *ret_donors)
 	}
 	ret_donors->free_bytes = failure_domains_room(answers, config->donor_count, config->replicas);
 	ret_donors->slab_bytes = answers[0].slab_bytes;
+	for (unsigned i = 0; i < config->donor_count; i++)
+		answers[i].leased = 0;
+	*ret_most = failure_domains_room(answers, config->donor_count, config->replicas);
 	return 0;
 }
 
@@ -48,16 +52,17 @@ static int ask(const struct far_config *config, struct run_donors *ret_donors)
    after one logged line. */
 static int ask_until_free(const struct far_config *config, uint64_t wanted, struct run_donors *ret_donors)
 {
-	uint64_t begin = clock_now();
-	int error = ask(config, ret_donors);
+	uint64_t begin = clock_now(), most;
+	int error = ask(config, ret_donors, &most);
 	bool told = false;
-	while (!error && ret_donors->free_bytes < wanted && clock_now() - begin < WAIT_MS * UINT64_C(1000000)) {
+	while (!error && ret_donors->free_bytes < wanted && wanted <= most &&
+	       clock_now() - begin < WAIT_MS * UINT64_C(1000000)) {
 		if (!told)
 			log_warning("the donors are full: waiting up to %u s for memory of programs that have ended",
 				    WAIT_MS / 1000);
 		told = true;
 		usleep(LOOK_MS * 1000);
-		error = ask(config, ret_donors);
+		error = ask(config, ret_donors, &most);
 	}
 	return error;
 }
