@@ -61,6 +61,7 @@ struct far_donor {
 	bool told;         /* the user was told that the donor is away */
 	bool adopted;      /* not reached yet: the store was adopted, was opened without this donor, or has added it */
 	bool added;        /* the donors file has added this donor, which was not reached yet */
+	bool twin;         /* this address led to the donor of another place, so it is not tried (donors_list.h) */
 	_Atomic bool gone; /* the donors file has removed this donor, and its session was ended */
 };
 

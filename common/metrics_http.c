@@ -1,12 +1,15 @@
 /* metrics_http: see metrics_http.h. */
 #include "common/metrics_http.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "common/uri.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,6 +196,44 @@ static void place_log(int fd)
 		 host, port);
 }
 
+struct start {
+	struct metrics_http *http;
+	int listener;
+};
+
+/* The library's thread inherits the scheduling policy of its creator. So a thread of its own creates it: a caller with a
+   real-time policy keeps that, and need not leave it for a moment. */
+static void *start_main(void *argument)
+{
+	const struct start *start = argument;
+	const struct sched_param none = {0};
+
+	sched_setscheduler(0, SCHED_OTHER, &none);
+	/* Uses poll(2), because select(2) does not support descriptors from 1024 on. The library owns the socket,
+	   even if the call fails. */
+	start->http->daemon = library.MHD_start_daemon(
+	    MHD_USE_POLL_INTERNAL_THREAD, 0, NULL, NULL, answer, start->http, MHD_OPTION_LISTEN_SOCKET, start->listener,
+	    MHD_OPTION_CONNECTION_LIMIT, (unsigned)METRICS_HTTP_PEERS, MHD_OPTION_CONNECTION_TIMEOUT,
+	    (unsigned)METRICS_HTTP_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
+	    MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, MHD_OPTION_END);
+	return NULL;
+}
+
+/* Returns 0 or -errno. The caller must not use @listener any more, even after an error. */
+static int daemon_start(struct metrics_http *http, int listener)
+{
+	struct start start = {.http = http, .listener = listener};
+	pthread_t thread;
+	int error = thread_start(&thread, NULL, STACK_BYTES, start_main, &start);
+
+	if (error < 0) {
+		close(listener);
+		return error;
+	}
+	pthread_join(thread, NULL);
+	return http->daemon ? 0 : -EIO;
+}
+
 int metrics_http_open(const char *address, metrics_http_write *write, void *user, struct metrics_http **ret_http)
 {
 	struct place place;
@@ -213,20 +254,14 @@ int metrics_http_open(const char *address, metrics_http_write *write, void *user
 		return -ENOMEM;
 	}
 	*http = (struct metrics_http){.write = write, .user = user};
-	/* Uses poll(2), because select(2) does not support descriptors from 1024 on. The library owns the socket,
-	   even if the call fails. */
-	http->daemon = library.MHD_start_daemon(
-	    MHD_USE_POLL_INTERNAL_THREAD, 0, NULL, NULL, answer, http, MHD_OPTION_LISTEN_SOCKET, fd,
-	    MHD_OPTION_CONNECTION_LIMIT, (unsigned)METRICS_HTTP_PEERS, MHD_OPTION_CONNECTION_TIMEOUT,
-	    (unsigned)METRICS_HTTP_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES,
-	    MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, MHD_OPTION_END);
-	if (http->daemon) {
+	status = daemon_start(http, fd);
+	if (status == 0) {
 		*ret_http = http;
 		return 0;
 	}
 	free(http);
-	log_error("--metrics %s: " LIBRARY " cannot start", address);
-	return -EIO;
+	log_error("--metrics %s: " LIBRARY " cannot start: %s", address, strerror(-status));
+	return status;
 }
 
 void metrics_http_close(struct metrics_http *http)

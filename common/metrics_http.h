@@ -10,8 +10,8 @@
  * MiB, which the daemon of a block device would lock in memory.
  *
  * Threads. One thread calls metrics_http_open() and metrics_http_close(). The library's thread calls the
- * metrics_http_write function. The library's thread inherits the signal mask and the scheduling policy of
- * metrics_http_open()'s caller.
+ * metrics_http_write function. The library's thread blocks all signals. It has the normal scheduling policy, even if
+ * metrics_http_open()'s caller runs in real time.
  */
 #ifndef COMMON_METRICS_HTTP_H
 #define COMMON_METRICS_HTTP_H
@@ -23,7 +23,7 @@
 
 struct metrics_http;
 /* Writes the metrics. Runs in the library's thread, and must not wait for the data path. Returns false if there are
-   no metrics yet; the peer then gets 503. */
+   no metrics yet; the peer then gets 503. If the text is cut, the peer gets 500. */
 typedef bool metrics_http_write(void *user, struct metrics_text *text);
 
 /* Checks the value of --metrics: PORT for loopback, or ADDRESS:PORT. ADDRESS is an IPv4 address, an IPv6 address in

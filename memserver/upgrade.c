@@ -11,14 +11,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Stores the path by which this program was started, or "". Symbolic links in the path are kept, because an upgrade may
+   replace such a link. */
+static void path_find(char ret_path[PATH_MAX])
+{
+	const char *given = (const char *)(uintptr_t)getauxval(AT_EXECFN);
+	char here[PATH_MAX] = "";
+	ssize_t length;
+
+	if (given && *given != '/' && !getcwd(here, sizeof here))
+		given = NULL;
+	/* fexecve(3) starts a program under a name that is gone, or means another file, later. */
+	if (given && strncmp(given, "/dev/fd/", strlen("/dev/fd/")) != 0 &&
+	    snprintf(ret_path, PATH_MAX, "%s%s%s", here, *here ? "/" : "", given) < PATH_MAX)
+		return;
+	length = readlink("/proc/self/exe", ret_path, PATH_MAX - 1);
+	ret_path[length > 0 ? length : 0] = '\0';
+}
+
 void upgrade_open(struct upgrade *upgrade, char *const *argv)
 {
-	ssize_t length = readlink("/proc/self/exe", upgrade->path, sizeof upgrade->path - 1);
-
-	upgrade->path[length > 0 ? length : 0] = '\0';
+	path_find(upgrade->path);
 	upgrade->argv = argv;
 	upgrade->trial = 0;
 }

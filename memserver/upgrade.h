@@ -1,5 +1,6 @@
 /*
- * upgrade: replaces the running donor by the present contents of its program file, while clients keep their leases.
+ * upgrade: replaces the running donor by the present contents of its program file, while clients keep their leases. The
+ * program file is the one that the donor's path leads to now. So a symbolic link in the path may have been replaced.
  *
  * Theory of operation. A package manager has written a new program file, or the operator has changed settings that need
  * a start. SIGUSR2 asks for the upgrade:
@@ -34,15 +35,16 @@
 #define UPGRADE_TRIAL_NS UINT64_C(60000000000)
 
 struct upgrade {
-	char path[PATH_MAX];           /* the program file, or "" if unknown */
+	char path[PATH_MAX];           /* the absolute path of the program file, or "" if unknown */
 	char *const *argv;             /* lives as long as the program */
 	pid_t trial;                   /* the child, or 0 */
 	uint64_t give_up_at;           /* when a trial that has not ended is killed, by the donor's clock */
 	struct handover_extent extent; /* the leases that the trial has accepted */
 };
 
-/* Remembers the program file. Call it at the start, because a replaced file has no name any more. The caller has
-   blocked SIGCHLD and given it the default action. */
+/* Remembers the path by which this program was started, which may go through symbolic links. Call it at the start,
+   because the path may be relative to the current folder. The caller has blocked SIGCHLD and given it the default
+   action. */
 void upgrade_open(struct upgrade *upgrade, char *const *argv);
 /* Ends a trial that is under way. */
 void upgrade_close(struct upgrade *upgrade);

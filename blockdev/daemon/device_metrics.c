@@ -21,6 +21,7 @@ struct device_metrics {
 	pthread_mutex_t lock;  /* guards the fields below, and the published text */
 	unsigned shown;
 	size_t length; /* length of the published text, or 0 if there is none */
+	bool cut;      /* the published text is not complete */
 	char texts[2][METRICS_HTTP_TEXT_MAX];
 };
 
@@ -138,7 +139,8 @@ void device_metrics_publish(struct device_metrics *metrics, const struct status 
 		return;
 	metrics->published_at = now;
 	metrics->shown = !metrics->shown;
-	metrics->length = text.out.cut ? 0 : text.out.length;
+	metrics->length = text.out.length;
+	metrics->cut = text.out.cut;
 	pthread_mutex_unlock(&metrics->lock);
 }
 
@@ -152,6 +154,7 @@ static bool shown_copy(void *user, struct metrics_text *text)
 	any = metrics->length > 0;
 	memcpy(text->out.at, metrics->texts[metrics->shown], metrics->length);
 	text->out.length = metrics->length;
+	text->out.cut = metrics->cut;
 	pthread_mutex_unlock(&metrics->lock);
 	return any;
 }

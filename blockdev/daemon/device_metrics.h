@@ -15,8 +15,8 @@
 
 struct device_metrics;
 
-/* Serves at @address. The answer is 503 until the first text is published. Returns 0, or -errno after one logged
-   line. */
+/* Serves at @address. The answer is 503 until the first text is published, and 500 if the metrics are too many. Returns
+   0, or -errno after one logged line. */
 int device_metrics_open(const char *address, struct device_metrics **ret_metrics);
 void device_metrics_close(struct device_metrics *metrics);
 /* Writes and publishes the metrics, unless the last text is less than a second old. */

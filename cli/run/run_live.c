@@ -4,6 +4,7 @@
 #include "common/clock.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -86,13 +87,16 @@ static bool read_whole(int fd, struct run_live *ret_live)
 	return false;
 }
 
+/* Returns false if there are no figures, with errno EACCES if this user may not look for them. */
 static bool read_process(pid_t pid, struct run_live *ret_live)
 {
 	char path[300], link[sizeof LINK + 1];
 	bool found = false;
 	snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
 	DIR *directory = opendir(path);
-	for (struct dirent *entry; directory && !found && (entry = readdir(directory));) {
+	if (!directory)
+		return false;
+	for (struct dirent *entry; !found && (entry = readdir(directory));) {
 		ssize_t length = readlinkat(dirfd(directory), entry->d_name, link, sizeof link - 1);
 		if (length != sizeof LINK - 1 || memcmp(link, LINK, (size_t)length) != 0)
 			continue;
@@ -101,9 +105,39 @@ static bool read_process(pid_t pid, struct run_live *ret_live)
 		if (fd >= 0)
 			close(fd);
 	}
-	if (directory)
-		closedir(directory);
+	closedir(directory);
+	errno = 0;
 	return found;
+}
+
+/* Reads the first bytes of a file in /proc/PID, without more than @size - 1 bytes, and ends them with 0. */
+static size_t proc_read(pid_t pid, const char *name, char *ret_text, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, ret_text, size - 1);
+	if (fd >= 0)
+		close(fd);
+	ret_text[length > 0 ? length : 0] = '\0';
+	return length > 0 ? (size_t)length : 0;
+}
+
+/* Returns true if the process was started as `farpage run`. All users may read this, as ps(1) does. */
+static bool is_run(pid_t pid)
+{
+	char text[4096];
+	const size_t length = proc_read(pid, "cmdline", text, sizeof text), verb = strlen(text) + 1;
+	const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
+	return strcmp(name, "farpage") == 0 && verb < length && strcmp(text + verb, "run") == 0;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+	char text[256];
+	int parent = 0;
+	proc_read(pid, "stat", text, sizeof text);
+	return sscanf(text, "%*d (farpage) %*c %d", &parent) == 1 ? parent : 0;
 }
 
 static int compare(const void *one, const void *other)
@@ -111,10 +145,10 @@ static int compare(const void *one, const void *other)
 	return *(const pid_t *)one - *(const pid_t *)other;
 }
 
-void run_live_each(void (*look)(pid_t pid, const struct run_live *live, void *user), void *user)
+unsigned run_live_each(void (*look)(pid_t pid, const struct run_live *live, void *user), void *user)
 {
 	static pid_t pids[PIDS_MAX];
-	unsigned count = 0;
+	unsigned count = 0, closed = 0;
 	struct run_live live;
 	DIR *directory = opendir("/proc");
 	for (struct dirent *entry; directory && count < PIDS_MAX && (entry = readdir(directory));) {
@@ -130,7 +164,11 @@ void run_live_each(void (*look)(pid_t pid, const struct run_live *live, void *us
 	if (directory)
 		closedir(directory);
 	qsort(pids, count, sizeof pids[0], compare);
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
 		if (read_process(pids[i], &live))
 			look(pids[i], &live, user);
+		else if (errno == EACCES && is_run(pids[i]) && !is_run(parent_of(pids[i])))
+			closed++; /* a helper of a run, such as its guard, is the child of another such process */
+	}
+	return closed;
 }

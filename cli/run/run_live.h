@@ -44,7 +44,8 @@ bool run_live_is_due(const struct run_live *live);
 void run_live_begin(struct run_live *live);
 void run_live_end(struct run_live *live);
 
-/* Calls @look for each run that this user may read, in the order of process numbers. */
-void run_live_each(void (*look)(pid_t pid, const struct run_live *live, void *user), void *user);
+/* Calls @look for each run that this user may read, in the order of process numbers. Returns how many runs
+   of other users there are, whose figures this user may not read. They are recognized by their public command lines. */
+unsigned run_live_each(void (*look)(pid_t pid, const struct run_live *live, void *user), void *user);
 
 #endif

@@ -37,7 +37,7 @@ void runs_look(struct runs *runs)
 
 	before = *runs;
 	runs->count = 0;
-	run_live_each(note, &look);
+	runs->closed = run_live_each(note, &look);
 }
 
 /* Returns the rate of a counter per second, or a negative number if the run has not updated its figures. */

@@ -19,6 +19,7 @@ struct run_seen {
 struct runs {
 	struct run_seen all[RUNS_MAX];
 	unsigned count;
+	unsigned closed; /* runs of other users, whose figures this user may not read */
 };
 
 /* Reads the figures of all runs. Removes runs that have ended. @runs is all zero before the first call. */

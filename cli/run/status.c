@@ -18,6 +18,16 @@
 
 #define APART_US 1000000
 
+/* Says how many runs of other users are not shown. */
+static void closed_tell(const struct runs *runs, FILE *file)
+{
+	if (runs->closed == 1)
+		fprintf(file, "1 run of another user is not shown: only that user and root may see it\n");
+	else if (runs->closed)
+		fprintf(file, "%u runs of other users are not shown: only these users and root may see them\n",
+			runs->closed);
+}
+
 static void runs_print(const struct runs *runs)
 {
 	struct json_object *root = json_object_new_object(), *list = json_object_new_array();
@@ -45,6 +55,7 @@ static void runs_print(const struct runs *runs)
 					       json_object_new_uint64(advice_local(&live->advice, ADVICE_LITTLE)));
 		json_object_array_add(list, one);
 	}
+	json_object_object_add(root, "runs_of_others", json_object_new_int64(runs->closed));
 	json_print(root, false, stdout);
 }
 
@@ -52,12 +63,12 @@ static void status_help(const struct config_setting *settings)
 {
 	printf(
 	    "usage: farpage status [OPTION...]\n\n"
-	    "Shows each farpage run of this user (of all, as root), after watching them for a second. RESIDENT is\n"
-	    "here, FAR is on the donors. OUTSIDE is the most that a process has out of farpage's reach. FAULTS/S are\n"
-	    "those that waited for a donor. WAITING is how long threads waited for far memory: 100%% is one thread\n"
-	    "that did nothing else; the swap engine cannot tell with version 1 of control groups. ADVISED is the\n"
-	    "--local with which a run of the pager would wait for about a tenth of its time; `farpage advise` tells\n"
-	    "more.\n\n");
+	    "Shows each farpage run of this user (of all, as root), after watching them for a second. Runs of other\n"
+	    "users are only counted. RESIDENT is here, FAR is on the donors. OUTSIDE is the most that a process has\n"
+	    "out of farpage's reach. FAULTS/S are those that waited for a donor. WAITING is how long threads waited\n"
+	    "for far memory: 100%% is one thread that did nothing else; the swap engine cannot tell with version 1 of\n"
+	    "control groups. ADVISED is the --local with which a run of the pager would wait for about a tenth of its\n"
+	    "time; `farpage advise` tells more.\n\n");
 	config_help(settings);
 }
 
@@ -94,12 +105,15 @@ int command_status(int argc, char **argv)
 	if (!json && runs.count) {
 		runs_add_rows(&runs, table);
 		table_print(table);
+		closed_tell(&runs, stderr); /* not stdout, because each line there is a run */
 		return COMMAND_OK;
 	}
 	table_close(table);
-	if (json)
+	if (json) {
 		runs_print(&runs);
-	else
-		printf("no farpage run\n");
+		return COMMAND_OK;
+	}
+	printf(runs.closed ? "no farpage run of this user\n" : "no farpage run\n");
+	closed_tell(&runs, stdout);
 	return COMMAND_OK;
 }

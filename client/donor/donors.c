@@ -1,6 +1,7 @@
 /* donors: see donors.h. */
 #include "client/donor/donors.h"
 
+#include "client/donor/donors_list.h"
 #include "client/donor/donors_recall.h"
 #include "client/donor/donors_tell.h"
 #include "client/donor/internal.h"
@@ -271,18 +272,54 @@ static void donor_opened(struct far *far, struct far_donor *donor)
 	round_begin(far, donor);
 }
 
-bool donors_is_duplicate(const struct far *far, unsigned index)
+/* Returns the place of another address that leads to the donor which has welcomed us, or -1 if there is none. */
+static int twin_of(const struct far *far, unsigned index)
 {
 	const uint64_t incarnation = far->donors[index].session.donor.incarnation;
 
-	for (unsigned i = 0; i < far->donor_count && incarnation; i++) {
-		if (i == index || far->donors[i].comeback.incarnation != incarnation)
-			continue;
-		log_error("%s and %s are the same donor: name it once", far->donors[i < index ? i : index].uri,
-			  far->donors[i < index ? index : i].uri);
-		return true;
+	for (unsigned i = 0; i < far->donor_count && incarnation; i++)
+		if (i != index && far->donors[i].comeback.incarnation == incarnation)
+			return (int)i;
+	return -1;
+}
+
+static void twin_tell(const struct far *far, unsigned one, unsigned other)
+{
+	log_error("%s and %s are the same donor: name it once", far->donors[one < other ? one : other].uri,
+		  far->donors[one < other ? other : one].uri);
+}
+
+bool donors_is_duplicate(const struct far *far, unsigned index)
+{
+	int twin = twin_of(far, index);
+
+	if (twin >= 0)
+		twin_tell(far, index, (unsigned)twin);
+	return twin >= 0;
+}
+
+/* Two addresses lead to one donor, which has already ended the session of the other address. If the user has removed
+   the other address, the donor is reached at this one until it has been let go. Nothing was claimed through this
+   session, so nothing is released. A goodbye is not sent, because it would free the leases. */
+static void twin_refuse(struct far *far, unsigned index, unsigned other, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index], *first = &far->donors[other];
+
+	if (donors_list_is_leaving(far, other)) {
+		log_warning("donor %s is donor %s under another address: it is used as a new donor once no page is "
+			    "left on the old one",
+			    donor->uri, first->uri);
+		pthread_mutex_lock(&far->attach);
+		memcpy(first->via, donor->session.uri, sizeof first->via);
+		pthread_mutex_unlock(&far->attach);
+		first->adopted = false; /* so that the next try uses `via` */
+	} else {
+		twin_tell(far, index, other);
 	}
-	return false;
+	donor->added = false; /* the user knows why the donor is not used */
+	donor->twin = true;
+	session_suspend(&donor->session);
+	donor_broke(far, index, -EINVAL, now);
 }
 
 static void donor_welcomed(struct far *far, unsigned index, uint64_t now)
@@ -290,14 +327,10 @@ static void donor_welcomed(struct far *far, unsigned index, uint64_t now)
 	struct far_donor *donor = &far->donors[index];
 	const struct donor *machine = &donor->session.donor;
 	uint64_t held = claims_count(&far->table, index);
+	int twin = twin_of(far, index);
 
-	/* Two addresses lead to this donor, which has already ended the session of the other address. Nothing was
-	   claimed through this session, so nothing is released. A goodbye is not sent, because it would free the
-	   leases. */
-	if (donors_is_duplicate(far, index)) {
-		donor->added = false; /* donors_is_duplicate() has told the user why the donor is not used */
-		session_suspend(&donor->session);
-		donor_broke(far, index, -EINVAL, now);
+	if (twin >= 0) {
+		twin_refuse(far, index, (unsigned)twin, now);
 		return;
 	}
 	/* The donor may have been restarted with another --slab. */

@@ -4,6 +4,7 @@
 #include "client/donor/internal.h"
 #include "common/clock.h"
 #include "common/donors_file.h"
+#include "common/file_watch.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/random.h"
@@ -11,11 +12,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
-#include <unistd.h>
 
 #define NS_PER_MS UINT64_C(1000000)
 #define LIST_PERIOD_NS UINT64_C(1000000000) /* how often leaving donors are checked */
@@ -25,52 +23,40 @@
 _Static_assert(DONORS_FILE_DONORS == FAR_DONORS_MAX, "a file names at most the donors of a store");
 
 struct donors_list {
-	int fd;                            /* inotify, or -1 if the file cannot be watched */
-	bool good;                         /* the file was good when it was opened */
+	struct file_watch watch;
+	bool good;                         /* the file was good when it was last read */
 	bool changed;                      /* the file must be read */
 	uint64_t due;                      /* when to check leaving donors next, or UINT64_MAX if there is none */
 	uint64_t told;                     /* leaving donors whose stuck slabs the user was told of, one bit each */
 	uint64_t held[FAR_DONORS_MAX];     /* how many slabs a leaving donor had at the last check */
 	uint64_t moved_at[FAR_DONORS_MAX]; /* when that number last changed */
-	char path[PATH_MAX];
+	const char *path;                  /* in `watch` */
 	struct donors_file file;
 };
 
 /* --- The file ------------------------------------------------------------------------------------------------- */
 
-static const char *list_name(const struct donors_list *list)
+static void watch_tell(const struct donors_list *list, int error)
 {
-	return strrchr(list->path, '/') + 1;
-}
-
-static void list_watch(struct donors_list *list)
-{
-	char folder[PATH_MAX];
-	size_t length = (size_t)(list_name(list) - list->path);
-
-	memcpy(folder, list->path, length);
-	folder[length > 1 ? length - 1 : 1] = '\0';
-	list->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (list->fd >= 0 && inotify_add_watch(list->fd, folder, IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR) >= 0)
-		return;
-	log_warning("cannot watch %s: %m: donors that are added or removed there are not noticed", list->path);
-	if (list->fd >= 0)
-		close(list->fd);
-	list->fd = -1;
+	log_warning("cannot watch %s: %s: donors that are added or removed there are not noticed", list->path,
+		    format_errno(error));
 }
 
 int donors_list_open(const char *path, struct donors_list **ret_list)
 {
 	struct donors_list *list;
+	int error;
 
-	if (*path != '/' || strlen(path) >= sizeof list->path)
+	if (*path != '/' || strlen(path) >= sizeof list->watch.path)
 		return -ENAMETOOLONG;
 	list = calloc(1, sizeof *list);
 	if (!list)
 		return -ENOMEM;
-	strcpy(list->path, path);
+	list->path = list->watch.path;
 	list->due = UINT64_MAX;
-	list_watch(list); /* before the file is read, so that no change is missed */
+	error = file_watch_open(&list->watch, path); /* before the file is read, so that no change is missed */
+	if (error < 0)
+		watch_tell(list, error);
 	list->good = donors_file_read(path, &list->file) == 0;
 	*ret_list = list;
 	return 0;
@@ -92,15 +78,14 @@ void donors_list_first(struct donors_list *list, struct far_config *config)
 
 int donors_list_watch(struct far *far)
 {
-	return far->list && far->list->fd >= 0 ? fabric_watch(far->fabric, far->list->fd, far->list) : 0;
+	return far->list && far->list->watch.fd >= 0 ? fabric_watch(far->fabric, far->list->watch.fd, far->list) : 0;
 }
 
 void donors_list_close(struct donors_list *list)
 {
 	if (!list)
 		return;
-	if (list->fd >= 0)
-		close(list->fd);
+	file_watch_close(&list->watch);
 	free(list);
 }
 
@@ -111,22 +96,12 @@ uint64_t donors_list_memory(const struct donors_list *list)
 
 void donors_list_noticed(struct donors_list *list)
 {
-	_Alignas(struct inotify_event) char bytes[4096];
-	ssize_t got;
+	bool changed;
+	int error = file_watch_read(&list->watch, &changed);
 
-	while ((got = read(list->fd, bytes, sizeof bytes)) > 0) {
-		const struct inotify_event *event;
-
-		for (char *at = bytes; at < bytes + got; at += sizeof *event + event->len) {
-			event = (const struct inotify_event *)at;
-			list->changed |=
-			    event->mask & IN_Q_OVERFLOW || (event->len && !strcmp(event->name, list_name(list)));
-			if (event->mask & IN_IGNORED)
-				log_warning("the folder of %s is gone: donors that are added or removed there are not "
-					    "noticed any more",
-					    list->path);
-		}
-	}
+	list->changed |= changed;
+	if (error < 0)
+		watch_tell(list, error);
 }
 
 void donors_list_read_again(struct donors_list *list)
@@ -204,8 +179,16 @@ static void donor_begin(struct far *far, unsigned index, uint64_t now)
 	donor->away_at = clock_now();
 	donor->status = -ENOTCONN;
 	donor->told = donor->adopted = donor->added = true;
-	donor->gone = false;
+	donor->gone = donor->twin = false;
 	session_drop(&donor->session); /* makes the session LOST, because none has been started */
+}
+
+/* Tries the donors again that were refused as twins, because a leaving donor stays or has been let go. */
+static void twins_begin(struct far *far, uint64_t now)
+{
+	for (unsigned i = 0; i < far->donor_count; i++)
+		if (far->donors[i].twin)
+			donor_begin(far, i, now);
 }
 
 static void donor_add(struct far *far, const char *uri, uint64_t now)
@@ -233,23 +216,30 @@ static void donor_remove(struct far *far, unsigned index, uint64_t now)
 		    list->path);
 }
 
+/* The file names a removed donor again. */
+static void donor_again(struct far *far, unsigned index, uint64_t now)
+{
+	leases_donor_stay(&far->leases, index);
+	if (far->donors[index].gone) {
+		donor_begin(far, index, now);
+		return;
+	}
+	far->donors[index].adopted = true; /* so that the next try uses the address in the file, not a twin's */
+	log_warning("donor %s is in %s again: it stays", far->uris[index], far->list->path);
+	twins_begin(far, now);
+}
+
 static void version_follow(struct far *far, uint64_t now)
 {
 	const struct donors_file *file = &far->list->file;
-	struct leases *leases = &far->leases;
 
 	for (unsigned i = 0; i < far->donor_count; i++) {
-		const bool leaving = leases->failure_domains.leaving >> i & 1, named = is_named(file, far->uris[i]);
+		const bool leaving = far->leases.failure_domains.leaving >> i & 1, named = is_named(file, far->uris[i]);
 
 		if (!named && !leaving)
 			donor_remove(far, i, now);
-		if (!named || !leaving)
-			continue;
-		leases_donor_stay(leases, i);
-		if (far->donors[i].gone)
-			donor_begin(far, i, now);
-		else
-			log_warning("donor %s is in %s again: it stays", far->uris[i], far->list->path);
+		if (named && leaving)
+			donor_again(far, i, now);
 	}
 	for (unsigned i = 0; i < file->count; i++)
 		if (place_of(far, file->uris[i]) < 0)
@@ -263,6 +253,7 @@ static void donor_let_go(struct far *far, unsigned index, uint64_t now)
 	struct far_donor *donor = &far->donors[index];
 
 	donor->gone = true;
+	donor->twin = false;
 	donors_incarnation_keep(far, index, 0);
 	donor->status = -ENOTCONN;
 	session_end(&donor->session);
@@ -273,6 +264,7 @@ static void donor_let_go(struct far *far, unsigned index, uint64_t now)
 	donor->clearing = false;
 	donors_round_end(far, donor);
 	log_warning("donor %s is let go: it holds nothing of this process any more", donor->uri);
+	twins_begin(far, now);
 }
 
 /* If no slab of the donor has moved for a while, tells the user, once. */
@@ -318,11 +310,20 @@ void donors_list_tick(struct far *far, uint64_t now)
 
 	if (list && list->changed) {
 		list->changed = false;
-		if (donors_file_read(list->path, &list->file) == 0 && version_check(far))
+		list->good = donors_file_read(list->path, &list->file) == 0;
+		if (list->good && version_check(far))
 			version_follow(far, now);
 	}
 	if (list && now >= list->due)
 		leaving_tick(far, now);
+}
+
+bool donors_list_is_leaving(const struct far *far, unsigned index)
+{
+	if (far->leases.failure_domains.leaving >> index & 1)
+		return true;
+	/* During an adoption, the file was read, but is not followed yet. */
+	return far->adopting && far->list && far->list->good && !is_named(&far->list->file, far->uris[index]);
 }
 
 uint64_t donors_list_due(const struct far *far)

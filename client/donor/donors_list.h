@@ -1,9 +1,10 @@
 /*
  * donors_list: follows the donors file (common/donors_file.h) of an open store.
  *
- * Theory of operation. inotify watches the file's folder. So the control thread notices if the file is rewritten in
- * place, or if another file is renamed over it. The thread then reads and checks the whole new version. If the
- * version is bad, one log line says why, and the donors stay as they are. Otherwise the store follows the version:
+ * Theory of operation. The control thread notices if the file is rewritten in place, if another file is renamed over
+ * it, or if a link in its path is replaced (common/file_watch.h). The thread then reads and checks the whole new
+ * version. If the version is bad, one log line says why, and the donors stay as they are. Otherwise the store follows
+ * the version:
  *
  *   added    The donor gets a place. It is tried every second, like a donor that could not be reached when the store
  *            was opened. It is used once it answers.
@@ -13,6 +14,12 @@
  *            line says so.
  *   again    The file names a removed donor again. If the donor has not left yet, it stays. Otherwise it begins anew
  *            in its old place.
+ *
+ * Another address. If one version of the file removes an address and adds another one of the same donor, the donor
+ * leaves under the old address first. The new address is its twin: both have the donor's incarnation. A twin is not
+ * used, because a donor has only one session with a client. But the leaving donor is reached at the new address from
+ * then on, so its pages survive if the old address is gone. When the old address has been let go, or stays, the twin is
+ * tried again.
  *
  * Places. A store with a donors file has FAR_DONORS_MAX places. A donor keeps its place until the store is closed,
  * because queues and messages refer to places. So a store can have at most FAR_DONORS_MAX different donors in its
@@ -49,6 +56,8 @@ void donors_list_noticed(struct donors_list *list);
 void donors_list_read_again(struct donors_list *list);
 /* Acts on changes of the file, and on leaving donors. The store must be open. Does nothing without a list. */
 void donors_list_tick(struct far *far, uint64_t now);
+/* Returns true if the donors file does not name the donor any more. */
+bool donors_list_is_leaving(const struct far *far, unsigned index);
 /* Returns when to call donors_list_tick() next, or UINT64_MAX for never. */
 uint64_t donors_list_due(const struct far *far);
 

@@ -63,11 +63,22 @@ static struct state_layout layout_of(uint64_t pages, uint64_t chunk_pages, bool 
 	return layout;
 }
 
+/* Counts the places behind the fixed addresses as empty. state_donor_add() writes an address there before it counts
+   the donor. So at each moment, whatever these places contain, the header is valid. */
 static uint64_t header_sum(const struct state_header *header)
 {
-	size_t first = offsetof(struct state_header, pages), end = offsetof(struct state_header, incarnations);
+	static const char empty[FAR_URI_MAX];
+	const size_t first = offsetof(struct state_header, pages), uris = offsetof(struct state_header, uris);
+	const size_t end = offsetof(struct state_header, incarnations), backup = offsetof(struct state_header, backup);
+	const uint8_t *bytes = (const uint8_t *)header;
+	XXH3_state_t sum;
 
-	return XXH3_64bits((const uint8_t *)header + first, end - first);
+	XXH3_64bits_reset(&sum);
+	XXH3_64bits_update(&sum, bytes + first, uris - first);
+	for (unsigned i = 0; i < FAR_DONORS_MAX; i++)
+		XXH3_64bits_update(&sum, i < header->donor_count ? header->uris[i] : empty, FAR_URI_MAX);
+	XXH3_64bits_update(&sum, bytes + backup, end - backup);
+	return XXH3_64bits_digest(&sum);
 }
 
 struct state_header *state_header(struct state *state)
@@ -273,9 +284,8 @@ int state_create(struct state *state, const struct far_config *config, uint64_t 
 
 /* --- The store of an ended process ----------------------------------------------------------------------------- */
 
-/* Clears the addresses of added donors in this copy of the header, because the checksum does not cover them.
-   Returns false if they are invalid. */
-static bool header_strip(struct state_header *header)
+/* Returns true if the addresses of added donors, which the checksum does not cover, are possible. */
+static bool added_are_possible(const struct state_header *header)
 {
 	const unsigned first = header->donor_count;
 
@@ -284,19 +294,17 @@ static bool header_strip(struct state_header *header)
 	for (unsigned i = 0; i < header->added; i++)
 		if (!memchr(header->uris[first + i], '\0', FAR_URI_MAX))
 			return false;
-	for (unsigned i = 0; i < header->added; i++)
-		memset(header->uris[first + i], 0, sizeof header->uris[0]);
 	return true;
 }
 
 /* Returns NULL if the header is valid, or a text that says what is wrong. */
-static const char *header_fault(struct state_header *header, uint64_t length)
+static const char *header_fault(const struct state_header *header, uint64_t length)
 {
 	if (header->magic != STATE_MAGIC)
 		return "it is something else";
 	if (header->version != STATE_VERSION || header->chunk_bytes != sizeof(struct chunk))
 		return "another version of farpage has written it";
-	if (!header_strip(header) || header->sum != header_sum(header))
+	if (!added_are_possible(header) || header->sum != header_sum(header))
 		return "its header is damaged";
 	if (!header->pages || header->pages > STATE_PAGES_MAX || !header->chunk_pages ||
 	    header->chunk_pages > UINT32_MAX / 2 || !header->donor_count || header->donor_count > FAR_DONORS_MAX ||
@@ -343,7 +351,7 @@ static bool config_contradicts(const struct state *state, const struct state_hea
 			  count == 1 ? "" : "s", config->donor_count);
 		return true;
 	}
-	for (unsigned i = 0; i < header->donor_count && !config->donors_file; i++) {
+	for (unsigned i = 0; i < count && !config->donors_file; i++) {
 		if (strcmp(config->donors[i], header->uris[i]) == 0)
 			continue;
 		log_error("%s holds a store whose donor %u is %s, not %s: give the same donors in the same order",

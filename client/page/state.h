@@ -9,7 +9,8 @@
  *
  *   header       Fixed, and covered by a checksum: sizes, the client's id, the integrity secret, and the donors'
  *                addresses. Not covered: the incarnation of each donor that has our slabs, the counter of seal
- *                numbers, and the donors that were added later. Their addresses follow the fixed addresses.
+ *                numbers, and the donors that were added later. Their addresses follow the fixed addresses. A donor
+ *                is added by writing its address, and then the new number of donors.
  *   chunks       see chunks.h, with their attention bits
  *   generations  see integrity.h
  *   checksums    or, for sealed pages, the records that open them
@@ -46,7 +47,7 @@ struct state_header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t chunk_bytes; /* sizeof(struct chunk) */
-	uint64_t sum;         /* the checksum of the fields from `pages` to the one before `incarnations` */
+	uint64_t sum;         /* the checksum of `pages` to `backup`, without the addresses of added donors */
 	uint64_t pages, chunk_pages;
 	uint32_t replicas, donor_count;
 	uint64_t sealed; /* 1 if pages are sealed, otherwise 0 */
@@ -87,7 +88,8 @@ int state_recover(struct state *state, uint64_t *ret_lost);
 /* Returns how many donors the store has, including removed ones. */
 unsigned state_donor_count(struct state *state);
 /* Adds a donor after the last one. @uri is shorter than FAR_URI_MAX, and fewer than FAR_DONORS_MAX donors exist.
-   Only for the control thread. */
+   The file is valid at each moment: a process that is killed here leaves a file with or without the donor. Only for
+   the control thread. */
 void state_donor_add(struct state *state, const char *uri);
 
 /* These two functions need a store that was created or adopted. Their results are valid until state_close(). */

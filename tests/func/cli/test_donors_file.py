@@ -4,6 +4,7 @@ test_donors_file.py: donors are added to a donors file and removed from it while
 pages follow, no page is lost or wrong, and bad versions of the file are refused.
 """
 import os
+import shutil
 import threading
 
 from donor import donors
@@ -149,6 +150,33 @@ def replicas_move_with_their_donors():
     ok(job.ends(), "every page has its last write after a second donor was killed", job.lines)
 
 
+def a_config_map_is_followed():
+    """Kubernetes replaces all files of a ConfigMap at once by replacing the link ..data."""
+    folder = FOLDER / "map"
+
+    def version(number, *lines):
+        (folder / f"..{number}").mkdir(parents=True)
+        (folder / f"..{number}" / "donors").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        (folder / "..data_tmp").symlink_to(f"..{number}")
+        os.rename(folder / "..data_tmp", folder / "..data")
+
+    a, b, c = donors(3, "--donate", "64M", "--slab", "4M")
+    version(1, a.uri)
+    (folder / "donors").symlink_to("..data/donors")
+    job = Job("--donor", f"@{folder / 'donors'}")
+    ok(job.says() == "half\n", "a job begins with a ConfigMap", job.lines)
+    version(2, a.uri, b.uri)
+    shutil.rmtree(folder / "..1")
+    ok(job.logs(b.uri, "is added"), "a donor in the next version of a ConfigMap is added", job.lines)
+    version(3, b.uri, c.uri)
+    shutil.rmtree(folder / "..2")
+    ok(job.logs(c.uri, "is added") and job.logs(a.uri, "is let go"),
+       "a donor that the third version does not name is let go", job.lines)
+    job.goes_on()
+    ok(job.says() == "full\n" and job.ends(), "every page has its last write after two versions", job.lines)
+    ok(not any("cannot watch" in line for line in job.lines), "the ConfigMap stays watched", job.lines)
+
+
 def a_bad_file_begins_nothing():
     name("nonsense")
     for verb in (("run",), ("donors",), ("doctor",), ("disk", "attach"), ("swap", "on"), ("bench",)):
@@ -165,4 +193,5 @@ a_bad_file_begins_nothing()
 a_running_job_follows_its_donors_file()
 a_donor_stays_while_no_other_has_room()
 replicas_move_with_their_donors()
+a_config_map_is_followed()
 done()

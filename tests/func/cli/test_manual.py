@@ -63,6 +63,13 @@ def each_page_has_the_options_of_its_commands():
         ok(not unknown, f"{page} names no option that no program has", unknown)
 
 
+def each_variable_for_the_library_is_documented():
+    code = (source / "cli/run/run_pager.c").read_text(encoding="utf-8")
+    passed = set(re.findall(r'set_(?:text|number)\("(\w+)"', code))
+    missing = {name for name in passed if not re.search(rf"^\.It Ev .*\b{name}\b", PAGES["farpage-run.1"], re.MULTILINE)}
+    ok(len(passed) > 10 and not missing, "farpage-run(1) has each variable that run passes to its library", missing)
+
+
 def each_verb_has_a_page():
     listed = set(verbs_of(farpage("--help").stdout))
     named = set(re.findall(r"^\.It Cm ([a-z]+)$", PAGES["farpage.1"], re.MULTILINE))
@@ -104,6 +111,7 @@ def pages_render_without_warnings():
 
 
 each_page_has_the_options_of_its_commands()
+each_variable_for_the_library_is_documented()
 each_verb_has_a_page()
 pages_name_pages_that_exist()
 pages_are_installed_once()

@@ -5,7 +5,7 @@ import os
 import re
 
 from donor import Donor
-from tap import done, farpage, ok, refused, shown, skip_all, start
+from tap import FARPAGE, done, farpage, ok, refused, run, shown, skip, skip_all, start
 
 MIB = 1 << 20
 LOCAL = 24 * MIB
@@ -72,6 +72,34 @@ def thrashing_is_told(donor):
     ok(fetched(better) < fetched(thrashing) / 10, "a run with the named --local fetches less than a tenth", thrashing, better)
 
 
+def as_nobody(*words):
+    return run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", FARPAGE, *words)
+
+
+def runs_of_other_users_are_counted(donor):
+    name = "runs of other users are counted, and not shown"
+    if os.geteuid() != 0 or as_nobody("--version").returncode != 0:
+        skip(name, "no root, or no program that another user can execute")
+        return
+    before = json.loads(as_nobody("status", "--json").stdout)["runs_of_others"]
+    process = start("run", "--engine", "pager", "--local", LOCAL, "--donor", donor, "--quiet", "--", "/usr/bin/python3", "-c",
+                    PROGRAM, "-1", "a secret")
+    process.stdout.readline()
+    result = as_nobody("status")
+    count = before + 1
+    ok(result.returncode == 0 and result.stdout.startswith("no farpage run of this user\n") and
+       (f"{count} runs of other users" if before else "1 run of another user is not shown") in result.stdout, name,
+       shown(result))
+    ok("secret" not in result.stdout + result.stderr and str(process.pid) not in result.stdout,
+       "nothing of another user's run is shown", shown(result))
+    data = json.loads(as_nobody("status", "--json").stdout)
+    ok(data == {"runs": [], "runs_of_others": count}, "JSON counts the runs of other users, each once", data)
+    ok(json.loads(farpage("status", "--json").stdout)["runs_of_others"] == 0, "no run is closed to root")
+    process.terminate()
+    process.communicate()
+    ok(json.loads(as_nobody("status", "--json").stdout)["runs_of_others"] == before, "a run that has ended is not counted")
+
+
 def bad_arguments_are_refused():
     refused(farpage("status", "what"), "farpage status refuses an argument", status=2)
     ok(farpage("status").returncode == 0, "farpage status succeeds without a run")
@@ -84,6 +112,7 @@ if not os.access("/dev/userfaultfd", os.R_OK | os.W_OK) and os.geteuid() != 0:
     skip_all("no right to use userfaultfd")
 lender = Donor("--donate", "256M", "--slab", "8M").uri
 run_is_shown_while_it_runs(lender)
+runs_of_other_users_are_counted(lender)
 thrashing_is_told(lender)
 bad_arguments_are_refused()
 done()

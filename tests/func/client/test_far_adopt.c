@@ -1,4 +1,5 @@
 /* Stores that are left and adopted. The next process has all pages, or logs why it cannot adopt the store. */
+#include "client/page/state.h"
 #include "common/clock.h"
 #include "tests/func/client/rig.h"
 #include "tests/func/client/traffic.h"
@@ -6,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <unistd.h>
 
 #define MS UINT64_C(1000000)
@@ -98,7 +100,7 @@ static void refused_adoption_costs_no_page(void)
 	rig_open(&rig);
 	ok(!traffic_check(&traffic), "all pages are right after refused adoptions");
 	rig_shut(&rig, true);
-	if (pwrite(rig.state_fd, "x", 1, 9000) != 1)
+	if (pwrite(rig.state_fd, "x", 1, offsetof(struct state_header, uris)) != 1)
 		ok(false, "the state file can be damaged");
 	log_begin();
 	ok(rig_try(&rig) == -EINVAL && log_count("\n") == 1 && log_count("damaged"),

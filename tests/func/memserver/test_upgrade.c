@@ -260,6 +260,57 @@ static void donors_that_cannot_be_upgraded_go_on(const char *program)
 	donor_end(&donor);
 }
 
+/* Makes `current` in the test's folder a link to the folder @version, with a copy of the program. */
+static void version_install(const char *program, const char *version)
+{
+	char command[1024];
+
+	snprintf(command, sizeof command, "mkdir '%s/%s' && cp '%s' '%s/%s/memserver' && ln -sfn %s '%s/current'",
+		 folder(), version, program, folder(), version, version, folder());
+	if (system(command))
+		tap_bail("cannot install %s", version);
+}
+
+static bool donor_runs(const char *version)
+{
+	char link[64], path[PATH_MAX] = "", wanted[PATH_MAX];
+
+	snprintf(link, sizeof link, "/proc/%d/exe", (int)donor.pid);
+	snprintf(wanted, sizeof wanted, "%s/%s/memserver", folder(), version);
+	return readlink(link, path, sizeof path - 1) > 0 && strcmp(path, wanted) == 0;
+}
+
+static void a_link_in_the_path_of_the_program_may_be_replaced(const char *program)
+{
+	static const char *const options[] = {"--donate", "8M", "--slab", "1M", NULL};
+	const int here = open(".", O_PATH | O_CLOEXEC);
+
+	version_install(program, "1");
+	setenv("FARPAGE_MEMSERVER", folder_path("current/memserver"), 1);
+	donor_start_fixed(options);
+	ok(donor_runs("1"), "a donor is started by a link to its first version");
+	version_install(program, "2");
+	ok(upgraded("took over 0 slabs of 0 clients\n") && donor_runs("2"),
+	   "an upgrade starts the version to which the link leads now");
+	version_install(program, "3");
+	ok(upgraded("took over 0 slabs of 0 clients\n") && donor_runs("3"),
+	   "the next upgrade starts the next version by the same link");
+	donor_end(&donor);
+
+	setenv("FARPAGE_MEMSERVER", "current/memserver", 1);
+	if (chdir(folder()) < 0)
+		tap_bail("no folder");
+	donor_start_fixed(options);
+	version_install(program, "4");
+	ok(upgraded("took over 0 slabs of 0 clients\n") && donor_runs("4"),
+	   "a donor that is started by a relative path is upgraded to the version to which the link leads now");
+	donor_end(&donor);
+	if (here < 0 || fchdir(here) < 0)
+		tap_bail("no way back");
+	close(here);
+	setenv("FARPAGE_MEMSERVER", program, 1);
+}
+
 static void a_port_that_the_system_chose_prevents_an_upgrade(void)
 {
 	donor_start_list(&donor, NULL, (const char *const[]){"--donate", "4M", "--slab", "1M", NULL});
@@ -343,6 +394,7 @@ int main(void)
 	donor_end(&donor);
 	a_donor_without_a_grace_time_keeps_leases_in_an_upgrade();
 	donors_that_cannot_be_upgraded_go_on(program);
+	a_link_in_the_path_of_the_program_may_be_replaced(program);
 	a_port_that_the_system_chose_prevents_an_upgrade();
 	a_list_that_cannot_be_read_is_refused();
 	lists_of_other_versions_are_read_or_refused();

@@ -1,0 +1,222 @@
+/*
+ * state: donors that are added to the store of a state file. They are known when the store is adopted, and a death at
+ * any moment leaves a valid file.
+ */
+#include "client/page/state.h"
+#include "common/log.h"
+#include "tests/lib/tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DONORS 3u
+#define CHUNK_PAGES 8u
+#define STEPS_MAX 1000000u
+
+static const char *const uris[DONORS] = {"tcp://10.0.0.1:7470", "rdma://10.0.0.2:7470", "auto://third:1"};
+static const struct far_config config = {
+    .donors = uris, .donor_count = DONORS, .pages = 20 * CHUNK_PAGES, .replicas = 2};
+/* The same store, with a donors file. */
+static const struct far_config listed = {
+    .donors = uris, .donor_count = 1, .donors_file = "/donors", .pages = 20 * CHUNK_PAGES, .replicas = 2};
+static const uint8_t id[WIRE_ID_SIZE] = "somebody's id";
+
+static int file;
+
+static struct state *state_or_die(void)
+{
+	struct state *state;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+	if (state_open(path, &state) < 0)
+		abort();
+	return state;
+}
+
+static struct state *adopted_or_die(const struct far_config *wanted)
+{
+	struct state *state = state_or_die();
+
+	if (state_adopt(state, wanted) < 0)
+		abort();
+	return state;
+}
+
+static int adopt_status(const struct far_config *wanted)
+{
+	struct state *state = state_or_die();
+	int status = state_adopt(state, wanted);
+
+	state_close(state, false);
+	return status;
+}
+
+/* Makes a file with a store whose process has ended. */
+static void file_fill(void)
+{
+	struct state *state;
+
+	file = memfd_create("state", MFD_CLOEXEC);
+	state = state_or_die();
+	if (state_create(state, &config, config.pages, CHUNK_PAGES, id) < 0)
+		abort();
+	state_close(state, false);
+}
+
+static void added_donors_are_kept(void)
+{
+	struct state *state;
+
+	file_fill();
+	state = state_or_die();
+	ok(state_adopt(state, &listed) == 0 && state_donor_count(state) == DONORS,
+	   "a store with a donors file is adopted whichever donors the file names");
+	state_donor_add(state, "tcp://10.0.0.4");
+	state_donor_add(state, "tcp://10.0.0.5");
+	state_close(state, false);
+	state = state_or_die();
+	ok(state_adopt(state, &listed) == 0 && state_donor_count(state) == DONORS + 2 &&
+	       !strcmp(state_header(state)->uris[DONORS + 1], "tcp://10.0.0.5"),
+	   "added donors are there when the store is adopted");
+	state_header(state)->added = FAR_DONORS_MAX;
+	state_close(state, false);
+	ok(adopt_status(&listed) == -EINVAL, "more donors than a store can have are refused");
+	state = state_or_die();
+	state_close(state, false);
+	file_fill();
+	ok(adopt_status(&config) == 0, "a store without added donors is adopted without a donors file");
+	state = adopted_or_die(&config);
+	state_donor_add(state, "tcp://10.0.0.4");
+	state_close(state, false);
+	ok(adopt_status(&config) == -EINVAL, "a store with added donors is refused without a donors file");
+	close(file);
+}
+
+static void addresses_of_added_donors_are_compared(void)
+{
+	const char *named[DONORS + 1] = {uris[0], uris[1], uris[2], "tcp://10.0.0.4"};
+	struct far_config all = config;
+	struct state *state;
+
+	all.donors = named;
+	all.donor_count = DONORS + 1;
+	file_fill();
+	state = adopted_or_die(&config);
+	state_donor_add(state, "tcp://10.0.0.4");
+	state_close(state, false);
+	ok(adopt_status(&all) == 0, "a store with an added donor is adopted with the addresses of all its donors");
+	named[DONORS] = "tcp://10.0.0.5";
+	ok(adopt_status(&all) == -EINVAL, "another address in the place of an added donor is refused");
+	close(file);
+}
+
+static unsigned char copy[STATE_HEADER_BYTES];
+
+/* Adopts a file with the header in `copy`. */
+static void copy_adopt(unsigned *refused, unsigned *added)
+{
+	const int original = file;
+	struct state *state;
+
+	file_fill();
+	if (pwrite(file, copy, sizeof copy, 0) != sizeof copy)
+		abort();
+	state = state_or_die();
+	if (state_adopt(state, &listed) < 0)
+		++*refused;
+	else
+		*added += state_donor_count(state) > DONORS;
+	state_close(state, false);
+	close(file);
+	file = original;
+}
+
+/* Runs state_donor_add() in a child, one machine instruction at a time. After each instruction that has changed the
+   header, adopts a copy of the file, as a process would after a death there. Returns how often the header changed, or
+   -1 if the machine cannot do this: single steps never get through some atomic additions. */
+static int deaths_while_adding(struct state *state, unsigned *refused, unsigned *added)
+{
+	const unsigned char *header = (const unsigned char *)state_header(state);
+	int status = 0, changes = 0;
+	pid_t child;
+
+	memcpy(copy, header, sizeof copy);
+	child = fork();
+	if (child == 0) {
+		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
+			_exit(1);
+		raise(SIGSTOP);
+		state_donor_add(state, "tcp://10.0.0.4:7470");
+		_exit(0);
+	}
+	for (unsigned steps = 0; child > 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status); steps++) {
+		if (memcmp(copy, header, sizeof copy) != 0) {
+			memcpy(copy, header, sizeof copy);
+			changes++;
+			copy_adopt(refused, added);
+		}
+		if (steps == STEPS_MAX)
+			kill(child, SIGKILL);
+		else if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) < 0)
+			abort();
+	}
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? changes : -1;
+}
+
+static void a_death_while_a_donor_is_added_leaves_a_valid_file(void)
+{
+	unsigned refused = 0, added = 0;
+	struct state *state;
+	int changes;
+
+	file_fill();
+	state = adopted_or_die(&listed);
+	changes = deaths_while_adding(state, &refused, &added);
+	state_close(state, false);
+	close(file);
+	if (changes < 0) {
+		tap_skip("a process may die at each instruction while it adds a donor", "no ptrace here");
+		return;
+	}
+	ok(changes >= 2 && !refused, "a process may die at each of %d writes while it adds a donor", changes);
+	ok(added == 1, "only the last write adds the donor");
+}
+
+static void leavings_of_a_death_do_no_harm(void)
+{
+	static const char leavings[] = "tcp://10.0.0.4:7470/whose process was killed before it counted the donor";
+	const off_t place = offsetof(struct state_header, uris) + DONORS * FAR_URI_MAX;
+	unsigned refused = 0;
+	struct state *state;
+
+	file_fill();
+	for (size_t length = 1; length <= sizeof leavings; length++) {
+		if (pwrite(file, leavings, length, place) != (ssize_t)length)
+			abort();
+		refused += adopt_status(&listed) < 0;
+	}
+	ok(!refused, "any part of an address that was never counted leaves a valid file");
+	state = adopted_or_die(&listed);
+	state_donor_add(state, "tcp://10.0.0.5");
+	ok(state_donor_count(state) == DONORS + 1 && !strcmp(state_header(state)->uris[DONORS], "tcp://10.0.0.5"),
+	   "the next donor is added over such a part");
+	state_close(state, false);
+	close(file);
+}
+
+int main(void)
+{
+	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	added_donors_are_kept();
+	addresses_of_added_donors_are_compared();
+	a_death_while_a_donor_is_added_leaves_a_valid_file();
+	leavings_of_a_death_do_no_harm();
+	return tap_done();
+}
