@@ -59,6 +59,8 @@ int settings_check(struct settings *settings);
    next call. Returns 0, or -EINVAL after one logged line if there is no such device. */
 int settings_kept(const char *name, struct settings *ret_settings);
 /* Writes the options one per line, as in the folder's file. Returns the length. */
+/* Returns how many ms the device waits for a donor out of reach. settings->timeout_ms is 0 if the user gave none. */
+unsigned settings_timeout_ms(const struct settings *settings);
 size_t settings_write(const struct settings *settings, char *ret_text, size_t size);
 
 /* --- The devices' folders: daemon/runtime.c -------------------------------------------------------------- */

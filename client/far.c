@@ -309,6 +309,16 @@ unsigned far_timeout_ms(const struct far_config *config)
 	return config->replicas > 1 || config->backup ? FAR_TIMEOUT_MS : FAR_ALONE_TIMEOUT_MS;
 }
 
+unsigned far_last_timeout_ms(const struct far_config *config)
+{
+	const unsigned usual_ms = far_timeout_ms(config);
+	unsigned last_ms = config->last_timeout_ms;
+
+	if (!last_ms)
+		last_ms = config->timeout_ms || config->backup ? usual_ms : FAR_ALONE_TIMEOUT_MS;
+	return last_ms > usual_ms ? last_ms : usual_ms;
+}
+
 static int far_allocate(const struct far_config *config, struct far **ret_far)
 {
 	const struct fabric_config usual = FABRIC_CONFIG_DEFAULT;
@@ -321,6 +331,8 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 	far->config = *config;
 	if (!far->config.fabric.connect_ms)
 		far->config.fabric.connect_ms = usual.connect_ms;
+	far->config.last_timeout_ms =
+	    far_last_timeout_ms(config); /* first: it depends on whether timeout_ms is given */
 	far->config.timeout_ms = far_timeout_ms(config);
 	if (!far->config.fabric.io_ms)
 		far->config.fabric.io_ms = io_ms_of(&far->config, usual.io_ms);

@@ -16,7 +16,8 @@
  *
  * Outages. If a donor is out of reach, requests for its pages wait (comeback.h). When the donor can be reached
  * again and still has the slabs, the requests continue, so a short outage costs time but no pages. The donor is
- * lost after timeout_ms, or as soon as its memory is known to be gone.
+ * lost after timeout_ms, or as soon as its memory is known to be gone. A donor is lost later if no donor in reach has
+ * another copy of some page (last_timeout_ms).
  *
  * Threads. One control thread owns the sessions with the donors: handshake, leases, heartbeats. Each queue owns its
  * own data connections and is used by one thread. Threads share the chunks through atomics.
@@ -76,6 +77,9 @@ struct far_config {
 	   donors keep the slabs longer: at least 601 s, and at least timeout_ms plus 1 s. */
 	unsigned grace_ms;
 	unsigned timeout_ms; /* a donor out of reach for this long is lost; 0 for the default of far_timeout_ms() */
+	/* A donor out of reach that has the last copy of a page is lost after this long, but not before timeout_ms.
+	   0 for the default: timeout_ms if it is given, otherwise ten minutes. Not used with a backup. */
+	unsigned last_timeout_ms;
 	/*
 	 * The path of a state file in memory (on a ramfs, or /proc/self/fd/N of a memfd), or NULL for none. The
 	 * file holds the map of slabs, the checksums and the generations, so that another process can adopt this
@@ -117,6 +121,8 @@ struct far_config {
 /* Returns how many ms a store of this configuration waits for a donor that is out of reach. The default is five
    seconds with replicas or a backup. Otherwise the default is ten minutes, because a lost donor's pages are lost. */
 unsigned far_timeout_ms(const struct far_config *config);
+/* The same for a donor that has the last copy of a page. */
+unsigned far_last_timeout_ms(const struct far_config *config);
 /* Checks the configuration like far_open(), but contacts no donor. Returns 0, -EINVAL or -ELIBACC, with the same
    log lines. */
 int far_check(const struct far_config *config);

@@ -380,8 +380,8 @@ static int device_read(struct keeper *keeper)
 
 static int keeper_adopt(struct keeper *keeper)
 {
-	int status =
-	    runtime_adopt(keeper->settings->name, keeper->settings->timeout_ms + TAKE_OVER_MS, &keeper->runtime);
+	int status = runtime_adopt(keeper->settings->name, settings_timeout_ms(keeper->settings) + TAKE_OVER_MS,
+				   &keeper->runtime);
 
 	if (status < 0)
 		return status;

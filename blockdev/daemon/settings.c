@@ -138,7 +138,9 @@ size_t settings_write(const struct settings *s, char *ret_text, size_t size)
 	text_add(&text, "--scrub-rate=%llu\n", (unsigned long long)s->scrub_rate);
 	if (s->backup)
 		text_add(&text, "--backup=%s\n", s->backup);
-	text_add(&text, "--spin-us=%u\n--timeout-ms=%u\n--grace=%u\n", s->spin_us, s->timeout_ms, s->grace_s);
+	text_add(&text, "--spin-us=%u\n--grace=%u\n", s->spin_us, s->grace_s);
+	if (s->timeout_ms)
+		text_add(&text, "--timeout-ms=%u\n", s->timeout_ms);
 	if (s->metrics)
 		text_add(&text, "--metrics=%s\n", s->metrics);
 	text_add(&text, "--log=%s\n", s->log_file);
@@ -311,9 +313,9 @@ static int name_check(const struct settings *s)
 	return -EINVAL;
 }
 
-static void settings_complete(struct settings *s)
+unsigned settings_timeout_ms(const struct settings *s)
 {
-	s->timeout_ms = far_timeout_ms(
+	return far_timeout_ms(
 	    &(struct far_config){.timeout_ms = s->timeout_ms, .replicas = s->replicas, .backup = s->backup});
 }
 
@@ -340,7 +342,6 @@ static int donors_check(struct settings *s)
 
 int settings_check(struct settings *s)
 {
-	settings_complete(s);
 	return donors_check(s) < 0 || name_check(s) < 0 || size_check(s) < 0 || store_check(s) < 0 ||
 		       (s->metrics && metrics_http_check(s->metrics) < 0) || key_check(s) < 0 || kept_check(s) < 0
 		   ? -EINVAL

@@ -20,7 +20,8 @@ static void comeback_move(struct comeback *comeback, enum comeback_state state)
 
 void comeback_init(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation)
 {
-	*comeback = (struct comeback){.patience_ns = patience_ns, .incarnation = incarnation, .met = true};
+	*comeback = (struct comeback){
+	    .patience_ns = patience_ns, .last_ns = patience_ns, .incarnation = incarnation, .met = true};
 	random_seed(&comeback->random, seed);
 }
 
@@ -28,7 +29,7 @@ void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t se
 {
 	comeback_init(comeback, patience_ns, seed, incarnation);
 	comeback->state = COMEBACK_AWAY;
-	comeback->since = comeback->due = now;
+	comeback->since = comeback->first = comeback->due = now;
 	comeback->end_at = now + patience_ns;
 	comeback->status = -ETIMEDOUT;
 	comeback->unknown = true;
@@ -158,7 +159,7 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 	else if (final || !status_may_pass(comeback, status, now))
 		return comeback_lose(comeback, COMEBACK_REFUSED, status);
 	if (state == COMEBACK_UP) {
-		comeback->since = now;
+		comeback->since = comeback->first = now;
 		comeback->end_at = now + comeback->patience_ns;
 		/* If this machine is at fault, the pauses keep growing, although the donor was UP in between. */
 		if (comeback_is_out_of_reach(status))
@@ -211,8 +212,26 @@ void comeback_waits(struct comeback *comeback, uint64_t since)
 {
 	if (comeback->anew)
 		return; /* no request waits for a donor that holds nothing */
+	if (since < comeback->first)
+		comeback->first = since;
 	if (since + comeback->patience_ns < comeback->end_at)
 		comeback->end_at = since + comeback->patience_ns;
+}
+
+bool comeback_is_overdue(const struct comeback *comeback, uint64_t now)
+{
+	return comeback_is_waited_for(comeback) && now >= comeback->end_at;
+}
+
+bool comeback_needed(struct comeback *comeback, uint64_t now)
+{
+	const uint64_t last = comeback->first + comeback->last_ns, next = now + COMEBACK_NEEDED_NS;
+	const bool first = comeback->end_at <= comeback->first + comeback->patience_ns;
+
+	if (now >= last)
+		return false;
+	comeback->end_at = next < last ? next : last;
+	return first;
 }
 
 bool comeback_anew(struct comeback *comeback, uint64_t now)

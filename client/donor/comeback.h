@@ -22,6 +22,10 @@
  * already waited for the donor in earlier outages, these waits count, too. Otherwise a donor that goes away again and
  * again could delay the request for ever. When patience is over, the donor is LOST.
  *
+ * Patience with a donor that has the last copy of a page is longer: last_ns. A copy is the last one if no donor that is
+ * UP has another. So an outage of all donors, for example while a switch starts again, loses nothing. The caller knows
+ * which copies there are, and calls comeback_needed() when patience is over (comeback_is_overdue()).
+ *
  * Some donors become LOST earlier. If a connection was reset and the donor's machine then refuses connections for
  * COMEBACK_REFUSED_NS, the donor's program has ended and its memory is gone. If the last connection ended because the
  * donor was silent, and the next connection is refused, the machine may be booting. So the client waits. When the
@@ -56,6 +60,8 @@
 #define COMEBACK_ANEW_NS UINT64_C(1000000000)
 /* If a donor's machine refuses connections for this long after a reset, the donor is LOST. */
 #define COMEBACK_REFUSED_NS UINT64_C(400000000)
+/* Patience with a donor that has the last copy of a page grows by this much at a time. */
+#define COMEBACK_NEEDED_NS UINT64_C(500000000)
 
 enum comeback_state { COMEBACK_UP, COMEBACK_AWAY, COMEBACK_TRYING, COMEBACK_CLAIMING, COMEBACK_LOST };
 
@@ -80,10 +86,11 @@ enum comeback_end {
 
 struct comeback {
 	enum comeback_state state;
-	uint64_t patience_ns;
+	uint64_t patience_ns, last_ns; /* last_ns is at least patience_ns */
 	uint64_t incarnation;
 	struct random_state random;
 	uint64_t since; /* when the donor went AWAY */
+	uint64_t first; /* when it went AWAY, or since when a request has waited for it, if that is earlier */
 	uint64_t end_at;
 	uint64_t due;   /* if the donor is AWAY: when to try next */
 	unsigned tries; /* tries since the donor went out of reach */
@@ -97,7 +104,7 @@ struct comeback {
 	enum comeback_end end;
 };
 
-/* Begins with a donor that is UP. */
+/* Begins with a donor that is UP. last_ns is patience_ns. */
 void comeback_init(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation);
 /* Begins with a donor of an adopted store. It is AWAY, and is tried at once. If the first try fails, the try's status
    becomes the reason why the donor went away. */
@@ -120,6 +127,11 @@ enum comeback_step comeback_claimed(struct comeback *comeback);
 enum comeback_step comeback_denied(struct comeback *comeback);
 /* A request has been waiting for the donor since @since, although the donor may have been UP in between. */
 void comeback_waits(struct comeback *comeback, uint64_t since);
+/* Returns true if the next comeback_tick() will make the donor LOST because patience is over. */
+bool comeback_is_overdue(const struct comeback *comeback, uint64_t now);
+/* The donor is overdue, and has the last copy of a page. Prolongs patience, at most to last_ns. Returns true if this
+   has just begun. */
+bool comeback_needed(struct comeback *comeback, uint64_t now);
 /* Makes a LOST donor AWAY, so that it is tried again. No slot may name its slabs. Returns false, and changes
    nothing, if the donor has refused us for good. */
 bool comeback_anew(struct comeback *comeback, uint64_t now);

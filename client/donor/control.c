@@ -76,7 +76,7 @@ static int open_leases(struct far *far, uint64_t slab_bytes)
 {
 	struct leases_config config = {.donor_count = far->donor_count,
 				       .slab_bytes = slab_bytes,
-				       .timeout_ns = far->config.timeout_ms * NS_PER_MS,
+				       .timeout_ns = far->config.last_timeout_ms * NS_PER_MS,
 				       .idle_ns = CONTROL_IDLE_MS * NS_PER_MS,
 				       .pause_ns = CONTROL_PAUSE_MS * NS_PER_MS,
 				       .backup = far->backup_path};

@@ -86,7 +86,7 @@ void donors_session_open(struct far *far, struct far_donor *donor, const char *u
 {
 	const struct far_config *config = &far->config;
 	uint32_t wished_ms = config->grace_ms || !far->state ? config->grace_ms : DONORS_ADOPT_MS;
-	uint32_t silent_ms = config->timeout_ms > DONORS_STOPPED_MS ? config->timeout_ms : DONORS_STOPPED_MS;
+	uint32_t silent_ms = config->last_timeout_ms > DONORS_STOPPED_MS ? config->last_timeout_ms : DONORS_STOPPED_MS;
 	uint32_t grace_ms = silent_ms + DONORS_GRACE_MORE_MS;
 	struct donor_config session = {.key = config->key,
 				       .grace_ms = wished_ms > grace_ms ? wished_ms : grace_ms,
@@ -267,6 +267,7 @@ static void donor_opened(struct far *far, struct far_donor *donor)
 
 	random_secret(&seed, sizeof seed);
 	comeback_init(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed, donor->session.donor.incarnation);
+	donor->comeback.last_ns = far->config.last_timeout_ms * NS_PER_MS;
 	first_reached(far, donor);
 	donor_heard(donor);
 	round_begin(far, donor);
@@ -547,6 +548,17 @@ void donors_carry_out(struct far *far, uint64_t now)
 	figures_publish(far);
 }
 
+/* Prolongs the patience with a donor that has the last copy of a page. But an adoption must succeed or fail soon, because
+   the keeper waits for it. */
+static void donor_keep_waiting(struct far *far, unsigned index, uint64_t now)
+{
+	struct far_donor *donor = &far->donors[index];
+
+	if (!far->adopting && comeback_is_overdue(&donor->comeback, now) &&
+	    leases_donor_has_last(&far->leases, index) && comeback_needed(&donor->comeback, now))
+		donors_tell_needed(far, donor);
+}
+
 void donors_tick(struct far *far, uint64_t now)
 {
 	struct donor_answer answer;
@@ -562,6 +574,7 @@ void donors_tick(struct far *far, uint64_t now)
 		if (!far->open)
 			continue;
 		reports_take(far, i, now);
+		donor_keep_waiting(far, i, now);
 		donor_do(far, i, comeback_tick(&donor->comeback, now), now);
 		if (now >= tell_due(far, donor))
 			donors_tell_away(far, donor);

@@ -176,6 +176,7 @@ static void donor_begin(struct far *far, unsigned index, uint64_t now)
 
 	random_secret(&seed, sizeof seed);
 	comeback_absent(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed, -ENOTCONN, now);
+	donor->comeback.last_ns = far->config.last_timeout_ms * NS_PER_MS;
 	donor->away_at = clock_now();
 	donor->status = -ENOTCONN;
 	donor->told = donor->adopted = donor->added = true;

@@ -80,6 +80,7 @@ void donors_opened(struct far *far, uint64_t now)
 		random_secret(&seed, sizeof seed);
 		donor->away_at = clock_now();
 		comeback_absent(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed, donor->status, now);
+		donor->comeback.last_ns = far->config.last_timeout_ms * NS_PER_MS;
 		donor->told = donor->adopted = true;
 		session_drop(&donor->session);
 		donors_round_end(far, donor); /* it may have broken off while others were connecting */
@@ -96,6 +97,7 @@ void donors_adopt(struct far *far, uint64_t now)
 		donor->away_at = clock_now();
 		comeback_adopt(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed,
 			       state_header(far->state)->incarnations[i], now);
+		donor->comeback.last_ns = far->config.last_timeout_ms * NS_PER_MS;
 		donor->adopted = true;
 		session_drop(&donor->session); /* makes the session LOST, because none has been started */
 		leases_donor_adopt(&far->leases, i, claims_count(&far->table, i));

@@ -48,6 +48,12 @@ void donors_tell_away(const struct far *far, struct far_donor *donor)
 		    death_name(donor->comeback.status), far->config.timeout_ms / 1e3);
 }
 
+void donors_tell_needed(const struct far *far, const struct far_donor *donor)
+{
+	log_warning("no donor in reach has what donor %s has: trying to reach it for %.3g s", donor->uri,
+		    far->config.last_timeout_ms / 1e3);
+}
+
 void donors_tell_not_added(struct far_donor *donor)
 {
 	char text[DONOR_EXPLAIN_MAX];

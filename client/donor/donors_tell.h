@@ -14,6 +14,8 @@
 
 /* The donor has gone away. Logs this only with --verbose, because most donors are back in a moment. */
 void donors_tell_broke(const struct far_donor *donor);
+/* Patience with the donor is over, but it has the last copy of a page, so the store goes on waiting. Logs a warning. */
+void donors_tell_needed(const struct far *far, const struct far_donor *donor);
 /* The donor has been away for DONORS_TELL_NS. Logs a warning, once. */
 void donors_tell_away(const struct far *far, struct far_donor *donor);
 /* A donor that the donors file has added does not answer, or refuses this client. Logs a warning, once. */

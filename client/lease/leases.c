@@ -417,6 +417,34 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now)
 	return lost;
 }
 
+/* Returns true if @donor has a copy of the chunk's pages, and no donor that is in reach has another. */
+static bool chunk_has_last_on(const struct leases *leases, uint32_t index, unsigned donor)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	bool there = false;
+
+	if (chunk_state(leases->table, index) != CHUNK_READY || !chunk_pages_held(leases->table, index))
+		return false;
+	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		if (slots[i].state != SLOT_FULL)
+			continue;
+		if (slots[i].donor == donor)
+			there = true;
+		else if (leases->donors[slots[i].donor].live && !leases->donors[slots[i].donor].away)
+			return false;
+	}
+	return there;
+}
+
+bool leases_donor_has_last(const struct leases *leases, unsigned donor)
+{
+	for (uint32_t i = 0; i < leases->table->count; i++)
+		if (chunk_has_last_on(leases, i, donor))
+			return true;
+	return false;
+}
+
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 {
 	struct chunk_table *table = leases->table;

@@ -201,6 +201,8 @@ void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free);
 void leases_donor_named(struct leases *leases, unsigned donor, const char *failure_domain);
 /* Notes a donor of an adopted store, which was not reached yet and should hold @held slabs. */
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
+/* Returns true if the donor has the last copy of a page: no donor that is in reach has another. Looks at all chunks. */
+bool leases_donor_has_last(const struct leases *leases, unsigned donor);
 /* leases_donor_away(): the donor cannot be reached. leases_donor_back(): the donor is up again, and holds the @held
    slabs that the chunk table names. */
 void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now);

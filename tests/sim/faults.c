@@ -43,9 +43,9 @@ static bool donor_may_go(struct history *history, const struct donor_host *donor
 	/* If some donors may be lost, no other donor may be away, because it may have the only copy of new pages. */
 	if (history->victims)
 		return false;
-	/* A donor that is away for half of a client's timeout is back in time. */
-	if (*duration > history->timeout_ns / 2)
-		*duration = history->timeout_ns / 2;
+	/* A donor that is away for half of the time that clients wait for a last copy is back in time. */
+	if (*duration > history->last_timeout_ns / 2)
+		*duration = history->last_timeout_ns / 2;
 	if (world_now() < history->rests_until[index])
 		return false;
 	history->rests_until[index] = world_now() + *duration + REST_NS;
@@ -59,6 +59,8 @@ static bool donor_may_die(const struct history *history, const struct donor_host
 
 static uint64_t outage(const struct history *history)
 {
+	if (history->all_away)
+		return history->timeout_ns / 2 + world_below(history->timeout_ns);
 	/* Most outages are short. */
 	return world_chance(3) ? world_below(history->outage_ns) : world_below(history->outage_ns / 4 + 1);
 }

@@ -200,14 +200,15 @@ static void draw_program(struct history *history, unsigned index, uint64_t chunk
 	config.far.backup = history->seed % 5 == 2 ? disk_path(index) : NULL;
 	config.far.scrub_rate = history->seed % 3 == 0 ? SCRUB_RATE : 0;
 	config.far.encrypt = history->seed % 4 == 1;
+	config.far.last_timeout_ms = (unsigned)(history->last_timeout_ns / MS);
 	config.lent = donors_lend_to;
 	config.rests = history->rests;
-	config.excuses.donors = history->loses || history->victims;
+	config.excuses.donors = history->loses || history->victims || history->all_away;
 	config.excuses.damaged = history->every_ns[FAULT_CORRUPT];
 	/* A write of a new chunk times out if the only donor that could lend a slab stays out of reach. */
 	config.excuses.late |= history->victims != 0;
 	config.excuses.full |= history->victims || history->every_ns[FAULT_MEMORY] || history->every_ns[FAULT_DRAIN];
-	config.bound_ns = 3 * history->timeout_ns + 4 * SECOND;
+	config.bound_ns = 3 * history->last_timeout_ns + 4 * SECOND;
 	program_open(&history->programs[index], index, PROGRAM_HOST + index, &config);
 }
 
@@ -222,11 +223,15 @@ static void history_draw(struct history *history, uint64_t seed)
 	history->donor_count = (unsigned)between(history->replicas, DONORS_MAX);
 	history->program_count = 1 + world_chance(3);
 	history->timeout_ns = between(1000, 2000) * MS;
+	history->last_timeout_ns = (seed % 3 == 1 ? 3 : 1) * history->timeout_ns;
 	history->heartbeat_ns = between(60, 200) * MS;
 	history->work_ns = between(1, 6) * SECOND;
 	history->loses = world_below(3) > 0;
 	for (unsigned i = 1; i < history->replicas && !history->loses; i++)
 		history->victims |= 1u << world_below(history->donor_count);
+	history->all_away = seed % 12 == 7 && !history->loses;
+	if (history->all_away)
+		history->victims = 0;
 	draw_domains(history);
 	draw_faults(history);
 	draw_shrinking(history);

@@ -57,12 +57,13 @@ struct history {
 	unsigned donor_count, program_count, replicas;
 	struct donor_host donors[DONORS_MAX];
 	struct program programs[PROGRAMS_MAX];
-	uint64_t timeout_ns, heartbeat_ns;
-	uint64_t every_ns[FAULTS];               /* mean interval of each fault, or 0 for never */
-	uint64_t outage_ns;                      /* longest duration of most faults */
-	uint64_t revoke_ns;                      /* the donors' deadline for recalled slabs */
-	bool loses;                              /* pages may be lost */
+	uint64_t timeout_ns, last_timeout_ns, heartbeat_ns; /* last_timeout_ns: with a donor that has the last copy */
+	uint64_t every_ns[FAULTS];                          /* mean interval of each fault, or 0 for never */
+	uint64_t outage_ns;                                 /* longest duration of most faults */
+	uint64_t revoke_ns;                                 /* the donors' deadline for recalled slabs */
+	bool loses;                                         /* pages may be lost */
 	unsigned victims;                        /* bitmap of the donors that may be lost in a gentle history */
+	bool all_away; /* no donor dies, but each may be away for longer than timeout_ns, all at once, too */
 	const char *failure_domains[DONORS_MAX]; /* the domain of each donor, or NULL if it shares none */
 	bool rests;                              /* programs make no requests for a while after a fault */
 	bool placed;                             /* some donors share a domain */

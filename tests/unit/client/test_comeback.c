@@ -174,6 +174,39 @@ static void pauses_between_tries_double(void)
 	   "a try that takes too long does not extend the patience");
 }
 
+static void donor_with_the_last_copy_is_waited_for_longer(void)
+{
+	struct comeback comeback = trying(-ETIMEDOUT);
+	const uint64_t last = 3 * PATIENCE;
+	uint64_t now = PATIENCE;
+
+	comeback.last_ns = last;
+	ok(!comeback_is_overdue(&comeback, PATIENCE - 1) && comeback_is_overdue(&comeback, PATIENCE),
+	   "a donor is overdue when the patience is over");
+	ok(comeback_needed(&comeback, now) && comeback_due(&comeback) == now + COMEBACK_NEEDED_NS,
+	   "the patience with a donor that has the last copy grows by a step");
+	while (now < last && comeback_tick(&comeback, now) == COMEBACK_NOTHING) {
+		now += COMEBACK_NEEDED_NS;
+		if (comeback_is_overdue(&comeback, now) && comeback_needed(&comeback, now))
+			break; /* only the first step is news */
+	}
+	ok(now == last && !comeback_needed(&comeback, now) &&
+	       lost(&comeback, comeback_tick(&comeback, now), COMEBACK_TOO_LATE),
+	   "a donor that has the last copy is lost after last_ns");
+	comeback = trying(-ETIMEDOUT);
+	comeback.last_ns = last;
+	comeback_needed(&comeback, PATIENCE);
+	ok(lost(&comeback, comeback_tick(&comeback, PATIENCE + COMEBACK_NEEDED_NS), COMEBACK_TOO_LATE),
+	   "a donor that has the last copy no more is lost at the end of the step");
+	comeback = up();
+	comeback.last_ns = last;
+	comeback_broke(&comeback, -ETIMEDOUT, false, last);
+	comeback_waits(&comeback, 1);
+	ok(comeback_is_overdue(&comeback, last) && comeback_needed(&comeback, last) &&
+	       comeback_due(&comeback) == last + 1 && !comeback_needed(&comeback, last + 1),
+	   "waits of a request in earlier outages count against last_ns");
+}
+
 static struct comeback adopted(uint64_t incarnation)
 {
 	struct comeback comeback;
@@ -255,6 +288,7 @@ int main(void)
 	lost_donor_without_a_program_is_tried_anew();
 	final_failures_lose_the_donor();
 	pauses_between_tries_double();
+	donor_with_the_last_copy_is_waited_for_longer();
 	adopted_donor_is_tried_at_once();
 	return tap_done();
 }
