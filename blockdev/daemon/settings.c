@@ -61,7 +61,7 @@ unsigned settings_table(struct settings *s, struct config_setting ret_table[SETT
 	     "how long to poll for requests and answers before sleeping (default 50)"},
 	    {"timeout-ms", CONFIG_NUMBER, &s->timeout_ms, 100, 600000, "MS",
 	     "a donor that cannot be reached for this long is lost, and its pages with it (default 600000; "
-	     "with another copy 5000)"},
+	     "with another copy in reach 5000)"},
 	    {"grace", CONFIG_NUMBER, &s->grace_s, 2, 86400, "SECONDS",
 	     "how long donors should keep the pages of a daemon that died (default 60)"},
 	    {"overcommit", CONFIG_FLAG, &s->overcommit, 0, 0, NULL,

@@ -70,7 +70,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	    {"backup", CONFIG_STRING, &options->backup, 0, 0, "PATH",
 	     "a file or block device: keep a copy of all pages there, in case all donors of a page die"},
 	    {"timeout-ms", CONFIG_NUMBER, &options->timeout_ms, 1, 3600000, "MS",
-	     "a donor out of reach for this long is lost (default 600000; with another copy 5000)"},
+	     "a donor out of reach for this long is lost (default 600000; with another copy in reach 5000)"},
 	    {"prefetch", CONFIG_NUMBER, &options->prefetch, 1, 256, "PAGES",
 	     "the pager's longest read-ahead (default 64; 1: none)"},
 	    {"spin-us", CONFIG_NUMBER, &options->spin_us, 1, 1000000, "US",

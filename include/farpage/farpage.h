@@ -48,7 +48,8 @@ struct farpage_options {
 	unsigned replicas;
 	const char *key_file; /* file with the pre-shared key, or NULL for none */
 	/* If a donor cannot be reached for this many ms, its pages are lost. 0 means 600000, or 5000 if pages have
-	   another copy (`replicas` > 1, or `backup`). */
+	   another copy (`replicas` > 1, or `backup`). With 0 and no backup, a donor is lost only after 600000 ms if no
+	   donor in reach has another copy of its pages. */
 	unsigned timeout_ms;
 	unsigned spin_us;        /* µs to poll for a donor's answer before the thread sleeps; 0 means 50 */
 	unsigned prefetch_pages; /* the most pages fetched ahead of the program; 0 means 64, 1 means none */
