@@ -1,6 +1,7 @@
 /* farpage-blockdev: serves a block device whose contents are in donors' memory. keeper.h has the theory. */
 #include "blockdev/daemon/keeper.h"
 #include "blockdev/daemon/settings.h"
+#include "common/daemon_log.h"
 #include "common/descriptors.h"
 #include "common/log.h"
 #include "common/user.h"
@@ -21,6 +22,7 @@ int main(int argc, char **argv)
 	int status;
 
 	log_setup("farpage-blockdev", LOG_LEVEL_INFO);
+	daemon_log_open(DAEMON_LOG_JOURNAL);
 	status = settings_read(&settings, argc, argv);
 	if (status == -ECANCELED)
 		return EXIT_SUCCESS;

@@ -11,20 +11,21 @@ struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const char *help; /* one line, or NULL for a verb that no user calls */
+	bool has_verbs;   /* verbs of its own, such as "disk list" */
 };
 
 static const struct command commands[] = {
-    {"run", command_run, "run a program with only part of its memory on this machine"},
-    {"status", command_status, "show the runs on this machine, and how they are doing"},
-    {"advise", command_advise, "predict how a run would do with more local memory"},
-    {"top", command_top, "watch runs, devices and donors on the whole terminal"},
-    {"donors", command_donors, "show what donors lend: holders, drain, undrain, roll"},
-    {"disk", command_disk, "block devices of donors' memory: attach, detach, list, adopt"},
-    {"swap", command_swap, "swap space in donors' memory: on, off, list"},
-    {"doctor", command_doctor, "look for what keeps far memory from working well on this machine"},
-    {"bench", command_bench, "measure what donors give this machine: latency, throughput, far faults"},
-    {"key", command_key, "make the key that donors and their clients share"},
-    {"helper", command_helper, NULL},
+    {"run", command_run, "run a program with only part of its memory on this machine", false},
+    {"status", command_status, "show the runs on this machine, and how they are doing", false},
+    {"advise", command_advise, "predict how a run would do with more local memory", false},
+    {"top", command_top, "watch runs, devices and donors on the whole terminal", false},
+    {"donors", command_donors, "show what donors lend: holders, drain, undrain, roll", true},
+    {"disk", command_disk, "block devices of donors' memory: attach, detach, list, adopt", true},
+    {"swap", command_swap, "swap space in donors' memory: on, off, list, squeeze", true},
+    {"doctor", command_doctor, "look for what keeps far memory from working well on this machine", false},
+    {"bench", command_bench, "measure what donors give this machine: latency, throughput, far faults", false},
+    {"key", command_key, "make the key that donors and their clients share", false},
+    {"helper", command_helper, NULL, false},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -65,7 +66,26 @@ static void main_unknown(const char *name)
 	for (unsigned i = 0; i < COMMANDS; i++)
 		if (commands[i].help)
 			suggest_consider(&near, commands[i].name);
+	suggest_consider(&near, "help");
+	suggest_consider(&near, "--help");
+	suggest_consider(&near, "--version");
 	log_error("no such verb: %s%s; farpage --help lists them", name, suggest_format(&near, "", text));
+}
+
+/* Prints the help of the verb @name, or of farpage if it is NULL. Returns the exit status. */
+static int main_help_of(char *name)
+{
+	const struct command *command = name ? main_find(name) : NULL;
+	char *help[] = {name, (char[]){"--help"}, NULL};
+
+	if (command)
+		return command->run(2, help);
+	if (name && *name != '-') {
+		main_unknown(name);
+		return COMMAND_USAGE;
+	}
+	main_help();
+	return COMMAND_OK;
 }
 
 /* Flushes standard output. Returns COMMAND_FAILED if output was lost and @status is COMMAND_OK, otherwise @status. So
@@ -81,6 +101,25 @@ static int main_flushed(int status)
 	return status;
 }
 
+static bool is_version(const char *word)
+{
+	return strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0;
+}
+
+/* Returns true if the word behind the verbs asks for the version. */
+static bool verb_asks_version(const struct command *command, int argc, char **argv)
+{
+	int at = command->has_verbs && argc > 2 && *argv[2] != '-' ? 3 : 2;
+
+	return argc > at && is_version(argv[at]);
+}
+
+static int main_version(void)
+{
+	printf("farpage %s\n", FARPAGE_VERSION);
+	return main_flushed(COMMAND_OK);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
@@ -91,22 +130,16 @@ int main(int argc, char **argv)
 		log_error("a verb is missing; farpage --help lists them");
 		return COMMAND_USAGE;
 	}
-	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-		if (argc > 2 && main_find(argv[2])) {
-			char *help[] = {argv[2], (char[]){"--help"}, NULL};
-			return main_flushed(main_find(argv[2])->run(2, help));
-		}
-		main_help();
-		return main_flushed(COMMAND_OK);
-	}
-	if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
-		printf("farpage %s\n", FARPAGE_VERSION);
-		return main_flushed(COMMAND_OK);
-	}
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+		return main_flushed(main_help_of(argv[2]));
+	if (is_version(name))
+		return main_version();
 	command = main_find(name);
 	if (!command) {
 		main_unknown(name);
 		return COMMAND_USAGE;
 	}
+	if (verb_asks_version(command, argc, argv))
+		return main_version();
 	return main_flushed(command->run(argc - 1, argv + 1));
 }

@@ -49,7 +49,7 @@ int subcommands_run(const struct subcommand *verbs, const char *family, const ch
 		log_error("%s: a verb is missing; farpage %s --help lists them", family, family);
 		return COMMAND_USAGE;
 	}
-	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
 		verbs_help(verbs, family, about);
 		return COMMAND_OK;
 	}
@@ -60,6 +60,8 @@ int subcommands_run(const struct subcommand *verbs, const char *family, const ch
 	char text[SUGGEST_TEXT_MAX];
 	for (const struct subcommand *verb = verbs; verb->name; verb++)
 		suggest_consider(&near, verb->name);
+	suggest_consider(&near, "--help");
+	suggest_consider(&near, "--version");
 	log_error("%s: no such verb: %s%s; farpage %s --help lists them", family, name, suggest_format(&near, "", text),
 		  family);
 	return COMMAND_USAGE;

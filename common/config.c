@@ -411,7 +411,8 @@ int config_read_text(const struct config_setting *settings, const char *section,
 
 /* --- The command line ------------------------------------------------------------------------------------ */
 
-static void option_unknown(const struct config_setting *settings, const char *option, size_t length)
+static void option_unknown(const struct config_setting *settings, const char *option, size_t length,
+			   const char *file_name)
 {
 	char word[SUGGEST_MAX + 1], text[SUGGEST_TEXT_MAX];
 	struct suggestion near = {.word = word};
@@ -422,6 +423,9 @@ static void option_unknown(const struct config_setting *settings, const char *op
 	word[length] = '\0';
 	for (const struct config_setting *setting = settings; setting->name; setting++)
 		suggest_consider(&near, setting->name);
+	if (file_name)
+		suggest_consider(&near, file_name);
+	suggest_consider(&near, "help");
 	log_error("--%s: unknown option%s; --help names all of them", word, suggest_format(&near, "--", text));
 }
 
@@ -435,7 +439,7 @@ static int option_take(struct source *source, const char *argument, const char *
 	bool is_file = file_name && strlen(file_name) == length && !memcmp(file_name, argument, length);
 	int index = setting_find(source->settings, argument, length), taken = 1;
 	if (index < 0 && !is_file) {
-		option_unknown(source->settings, argument, length);
+		option_unknown(source->settings, argument, length, file_name);
 		return -EINVAL;
 	}
 	const struct config_setting *setting = index < 0 ? NULL : &source->settings[index];

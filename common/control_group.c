@@ -113,6 +113,21 @@ uint64_t control_group_left(const struct control_group_memory *memory, uint64_t 
 	return used < of ? of - used : 0;
 }
 
+bool control_group_swaps(const char *folder)
+{
+	char path[PATH_MAX], text[64];
+
+	if (text_file_read("/proc/sys/vm/swappiness", text, sizeof text) > 0 && strtol(text, NULL, 10) == 0)
+		return false;
+	format_text(path, sizeof path, "%s", folder);
+	for (char *slash; strlen(path) > strlen(CONTROL_GROUP_ROOT); *slash = '\0') {
+		if (file_read(path, "memory.swap.max", text, sizeof text) && strcmp(text, "0\n") == 0)
+			return false;
+		slash = strrchr(path, '/');
+	}
+	return true;
+}
+
 /* --- The groups of this process ----------------------------------------------------------------------------------- */
 
 static void line_of_groups(const char *root, enum control_group_version version, char *path, control_group_look look,

@@ -1,7 +1,8 @@
 /*
  * log: see log.h.
  *
- * Theory of operation. A line consists of priority, name, text and newline. log_line() builds the line in a buffer on
+ * Theory of operation. A line consists of priority, name, text and newline. The functions in `struct log_daemon` can add
+ * the time, or send the text to the journal. log_line() builds the line in a buffer on
  * the stack and writes it by one write(2), so that lines of several threads or processes do not mix. Control characters
  * are replaced by '?'. So text from a peer or from a file can neither look like a second line nor control a terminal. A
  * line that is too long ends in "...".
@@ -40,6 +41,9 @@ static struct {
 	_Atomic enum log_level level;
 	int fd;
 	bool journal;
+	dev_t journal_device; /* if `journal` is set */
+	ino_t journal_inode;
+	const struct log_daemon *daemon;
 } settings = {.name = "farpage", .level = LOG_LEVEL_WARNING, .fd = STDERR_FILENO};
 
 /* The priorities of syslog(3), written as in sd-daemon(3). */
@@ -64,6 +68,8 @@ static bool log_is_journal(int fd)
 	if (*stream++ != ':')
 		return false;
 	inode = ascii_number(&stream);
+	settings.journal_device = stat.st_dev;
+	settings.journal_inode = stat.st_ino;
 	return stat.st_dev == device && stat.st_ino == inode;
 }
 
@@ -78,6 +84,11 @@ void log_set_fd(int fd)
 void log_set_level(enum log_level level)
 {
 	settings.level = level;
+}
+
+void log_set_daemon(const struct log_daemon *daemon)
+{
+	settings.daemon = daemon;
 }
 
 void log_setup(const char *name, enum log_level level)
@@ -128,25 +139,48 @@ static bool log_has_room(void)
 	return ready == 1;
 }
 
-static void log_line(enum log_level level, const char *format, va_list arguments)
+/* Writes what comes before the text of a line. Returns its length. The descriptor may have become another one by dup2(2)
+   since log_set_fd(), so it is looked at for each line. */
+static size_t log_prefix(char line[LOG_LINE_MAX], enum log_level level, const struct stat *stat)
+{
+	size_t stamped = settings.daemon && S_ISREG(stat->st_mode) ? settings.daemon->stamp(line, LOG_LINE_MAX / 4) : 0;
+	size_t length = format_text(line + stamped, LOG_LINE_MAX / 4,
+				    "%s%s: ", settings.journal ? priorities[level] : "", settings.name);
+	return stamped + (length < LOG_LINE_MAX / 4 ? length : LOG_LINE_MAX / 4 - 1);
+}
+
+/* Returns false if the line must be written to the descriptor. */
+static bool log_send(enum log_level level, const struct log_fields *fields, const char *text, size_t length,
+		     const struct stat *stat)
+{
+	return settings.daemon && settings.journal && stat->st_dev == settings.journal_device &&
+	       stat->st_ino == settings.journal_inode &&
+	       settings.daemon->send(level, settings.name, fields, text, length);
+}
+
+static void log_line(enum log_level level, const struct log_fields *fields, const char *format, va_list arguments)
 {
 	if (level > settings.level)
 		return;
 	int saved = errno;
 	char line[LOG_LINE_MAX];
-	size_t length =
-	    format_text(line, LOG_LINE_MAX / 2, "%s%s: ", settings.journal ? priorities[level] : "", settings.name);
-	if (length >= LOG_LINE_MAX / 2)
-		length = LOG_LINE_MAX / 2 - 1;
+	struct stat stat;
+	/* log_append() prints errno by %m, so it is set back before. */
+	if (fstat(settings.fd, &stat) < 0)
+		stat = (struct stat){.st_mode = S_IFCHR};
+	size_t prefix = log_prefix(line, level, &stat), length = prefix;
+	errno = saved;
 	log_append(line, &length, format, arguments);
 	for (size_t i = 0; i < length; i++) {
 		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
 			line[i] = '?';
 	}
-	line[length++] = '\n';
-	if (log_has_room())
-		while (write(settings.fd, line, length) < 0 && errno == EINTR)
-			;
+	if (!log_send(level, fields, line + prefix, length - prefix, &stat)) {
+		line[length++] = '\n';
+		if (log_has_room())
+			while (write(settings.fd, line, length) < 0 && errno == EINTR)
+				;
+	}
 	errno = saved;
 }
 
@@ -155,7 +189,7 @@ static void log_line(enum log_level level, const char *format, va_list arguments
 	{                                                                                                              \
 		va_list arguments;                                                                                     \
 		va_start(arguments, format);                                                                           \
-		log_line(level, format, arguments);                                                                    \
+		log_line(level, NULL, format, arguments);                                                              \
 		va_end(arguments);                                                                                     \
 	}
 
@@ -163,6 +197,14 @@ LOG_FUNCTION(log_error, LOG_LEVEL_ERROR)
 LOG_FUNCTION(log_warning, LOG_LEVEL_WARNING)
 LOG_FUNCTION(log_info, LOG_LEVEL_INFO)
 LOG_FUNCTION(log_debug, LOG_LEVEL_DEBUG)
+
+void log_event(enum log_level level, const struct log_fields *fields, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	log_line(level, fields, format, arguments);
+	va_end(arguments);
+}
 
 bool log_again(_Atomic uint64_t *last, uint64_t now, uint64_t pause_ns)
 {

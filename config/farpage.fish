@@ -29,6 +29,9 @@ function __farpage_value
             string join \n tcp:// rdma:// auto://
         case KIND
             string join \n auto ublk fuse
+        case CGROUP
+            set -l groups /sys/fs/cgroup/$argv[3]*/
+            string replace -r '/sys/fs/cgroup/(.*)/' '$1' -- $groups
         case NAME
             switch "$argv[2]"
                 case --engine

@@ -304,8 +304,9 @@ static void handshake_succeed(struct connection *connection, struct wire_message
 	memset(&connection->handshake, 0, sizeof connection->handshake);
 	donor_who(donor, session, who);
 	if (donor_may_tell(donor, DONOR_VISITS))
-		log_info("client %s has come%s, %s, and says: %s", donor->sessions[session].name, back ? " back" : "",
-			 who, wire_about_text(&donor->sessions[session].about, about));
+		log_event(LOG_LEVEL_INFO, LOG_FIELDS(.client = donor->sessions[session].name),
+			  "client %s has come%s, %s, and says: %s", donor->sessions[session].name, back ? " back" : "",
+			  who, wire_about_text(&donor->sessions[session].about, about));
 
 	welcome->welcome.grace_ms = (uint32_t)(donor->book->sessions[session].grace_ns / 1000000);
 	welcome->welcome.heartbeat_ms = (uint32_t)(donor->book->limits.heartbeat_ns / 1000000);
@@ -385,13 +386,15 @@ static void session_message(struct connection *connection, const struct wire_mes
 		return;
 	case WIRE_BYE:
 		if (donor_may_tell(donor, DONOR_VISITS))
-			log_info("client %s says goodbye", donor->sessions[session].name);
+			log_event(LOG_LEVEL_INFO, LOG_FIELDS(.client = donor->sessions[session].name),
+				  "client %s says goodbye", donor->sessions[session].name);
 		lease_session_bye(donor->book, session);
 		break;
 	default:
 		if (donor_may_tell(donor, DONOR_MISTAKES))
-			log_warning("client %s sent a %s, which is not for a client to send: connection ended",
-				    donor->sessions[session].name, wire_type_name(message->type));
+			log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.client = donor->sessions[session].name),
+				  "client %s sent a %s, which is not for a client to send: connection ended",
+				  donor->sessions[session].name, wire_type_name(message->type));
 		session_vanish(donor, connection, true);
 		return;
 	}

@@ -2,6 +2,7 @@
 #include "memserver/donor.h"
 
 #include "common/clock.h"
+#include "common/events.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "common/size.h"
@@ -187,9 +188,10 @@ void donor_status(const struct donor *donor, char text[DONOR_STATUS_MAX])
 static void do_without(struct donor *donor, const struct lease_action *action)
 {
 	if (donor_may_tell(donor, DONOR_LACKS))
-		log_warning("client %s cannot be given slab %u over its connection%s",
-			    donor->sessions[action->session].name, action->slab,
-			    action->kind == LEASE_CONFIRM ? ", which is ended" : "");
+		log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.client = donor->sessions[action->session].name),
+			  "client %s cannot be given slab %u over its connection%s",
+			  donor->sessions[action->session].name, action->slab,
+			  action->kind == LEASE_CONFIRM ? ", which is ended" : "");
 	if (action->kind == LEASE_CONFIRM)
 		connection_give_up(donor, action->session);
 	else
@@ -224,7 +226,8 @@ static void do_grant(struct donor *donor, const struct lease_action *action)
 	if (!donor_may_tell(donor, DONOR_LEASES))
 		return;
 	donor_status(donor, text);
-	log_info("client %s leases slab %u; %s", session->name, action->slab, text);
+	log_event(LOG_LEVEL_INFO, LOG_FIELDS(.client = session->name), "client %s leases slab %u; %s", session->name,
+		  action->slab, text);
 }
 
 static void do_deny(struct donor *donor, const struct lease_action *action)
@@ -252,7 +255,8 @@ static void do_returned(struct donor *donor, const struct lease_action *action)
 	lease_capacity(donor->book, &message.released.capacity);
 	connection_send(donor, action->session, &message);
 	if (donor_may_tell(donor, DONOR_LEASES))
-		log_info("client %s gave slab %u back", donor->sessions[action->session].name, action->slab);
+		log_event(LOG_LEVEL_INFO, LOG_FIELDS(.client = donor->sessions[action->session].name),
+			  "client %s gave slab %u back", donor->sessions[action->session].name, action->slab);
 }
 
 static void do_revoke(struct donor *donor, const struct lease_action *action)
@@ -287,8 +291,10 @@ static void do_taken(struct donor *donor, const struct lease_action *action)
 	lease_capacity(donor->book, &message.revoked.capacity);
 	connection_send(donor, action->session, &message);
 	if (donor_may_tell(donor, DONOR_LEASES))
-		log_info("slab %u is taken from client %s, which has not released it in time", action->slab,
-			 donor->sessions[action->session].name);
+		log_event(LOG_LEVEL_INFO,
+			  LOG_FIELDS(.id = EVENT_SLAB_TAKEN, .client = donor->sessions[action->session].name),
+			  "slab %u is taken from client %s, which has not released it in time", action->slab,
+			  donor->sessions[action->session].name);
 }
 
 static void do_fence(struct donor *donor, const struct lease_action *action)
@@ -300,9 +306,10 @@ static void do_fence(struct donor *donor, const struct lease_action *action)
 	connection_end(session->connection);
 	donor->totals.vanished += donor->book->sessions[action->session].state == LEASE_SESSION_GRACE;
 	if (donor->book->sessions[action->session].state == LEASE_SESSION_GRACE && donor_may_tell(donor, DONOR_VISITS))
-		log_info("client %s vanished; its %u slabs are kept for %.3g s", session->name,
-			 donor->book->sessions[action->session].slabs,
-			 (double)donor->book->sessions[action->session].grace_ns / 1e9);
+		log_event(LOG_LEVEL_INFO, LOG_FIELDS(.id = EVENT_CLIENT_LOST, .client = session->name),
+			  "client %s vanished; its %u slabs are kept for %.3g s", session->name,
+			  donor->book->sessions[action->session].slabs,
+			  (double)donor->book->sessions[action->session].grace_ns / 1e9);
 	for (uint32_t i = 0; session->domain && i < donor->config.limits.slabs; i++)
 		if (donor->domains[i] == session->domain)
 			slab_abandon(donor->worker, i); /* the client no longer waits for this slab */
@@ -314,7 +321,8 @@ static void do_forget(struct donor *donor, const struct lease_action *action)
 	struct fabric_domain *domain = session->domain;
 
 	if (domain && donor_may_tell(donor, DONOR_VISITS))
-		log_info("client %s is gone, and its leases with it", session->name);
+		log_event(LOG_LEVEL_INFO, LOG_FIELDS(.client = session->name),
+			  "client %s is gone, and its leases with it", session->name);
 	memset(session, 0, sizeof *session);
 	domain_drop(donor, domain);
 }
@@ -365,12 +373,23 @@ static void action_do(struct donor *donor, const struct lease_action *action)
 	}
 }
 
+/* Logs once for each drain that it is complete. */
+static void drained_tell(struct donor *donor)
+{
+	bool drained = donor->book->draining && !lease_in_use(donor->book);
+
+	if (drained && !donor->drained && donor_may_tell(donor, DONOR_ACTS))
+		log_event(LOG_LEVEL_INFO, LOG_FIELDS(.id = EVENT_DONOR_DRAINED), "drained: nothing is leased any more");
+	donor->drained = drained;
+}
+
 void donor_settle(struct donor *donor)
 {
 	struct lease_action action;
 
 	while (lease_next(donor->book, &action))
 		action_do(donor, &action);
+	drained_tell(donor);
 }
 
 void donor_end_deaf(struct donor *donor)
@@ -466,12 +485,15 @@ void donor_drain(struct donor *donor, uint64_t now, uint32_t session, enum wire_
 
 	donor_who(donor, session, who);
 	if (tell && what == WIRE_DRAIN_FORCE)
-		log_warning("draining by force (%s): what clients have not released in %.3g s is taken", who,
-			    (double)within_ns / 1e9);
+		log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.id = EVENT_DONOR_DRAINING),
+			  "draining by force (%s): what clients have not released in %.3g s is taken", who,
+			  (double)within_ns / 1e9);
 	else if (tell && what == WIRE_DRAIN_WAIT)
-		log_info("draining (%s): no slab is lent, and clients are asked to release their slabs", who);
+		log_event(LOG_LEVEL_INFO, LOG_FIELDS(.id = EVENT_DONOR_DRAINING),
+			  "draining (%s): no slab is lent, and clients are asked to release their slabs", who);
 	else if (tell && what == WIRE_DRAIN_END)
-		log_info("lending again (%s)%s", who, donor->book->draining ? "" : ", as before");
+		log_event(LOG_LEVEL_INFO, LOG_FIELDS(.id = EVENT_DONOR_LENDING), "lending again (%s)%s", who,
+			  donor->book->draining ? "" : ", as before");
 	lease_drain(donor->book, now, what, within_ns);
 	donor_settle(donor);
 }
@@ -513,16 +535,18 @@ void donor_leave(struct donor *donor)
 		slabs += sessions[i].slabs;
 		holders += sessions[i].slabs > 0;
 		if (sessions[i].slabs)
-			log_info("client %s still leases %u slab%s (%s)%s", donor->sessions[i].name, sessions[i].slabs,
-				 sessions[i].slabs == 1 ? "" : "s",
-				 size_format(sessions[i].slabs * donor->config.limits.slab_bytes, text),
-				 sessions[i].state == LEASE_SESSION_GRACE ? "; it had vanished" : "");
+			log_event(LOG_LEVEL_INFO, LOG_FIELDS(.client = donor->sessions[i].name),
+				  "client %s still leases %u slab%s (%s)%s", donor->sessions[i].name, sessions[i].slabs,
+				  sessions[i].slabs == 1 ? "" : "s",
+				  size_format(sessions[i].slabs * donor->config.limits.slab_bytes, text),
+				  sessions[i].state == LEASE_SESSION_GRACE ? "; it had vanished" : "");
 	}
 	if (slabs)
-		log_warning("stopping while %llu slab%s (%s) %s leased by %u client%s: the contents are lost",
-			    (unsigned long long)slabs, slabs == 1 ? "" : "s",
-			    size_format(slabs * donor->config.limits.slab_bytes, text), slabs == 1 ? "is" : "are",
-			    holders, holders == 1 ? "" : "s");
+		log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.id = EVENT_DATA_LOST),
+			  "stopping while %llu slab%s (%s) %s leased by %u client%s: the contents are lost",
+			  (unsigned long long)slabs, slabs == 1 ? "" : "s",
+			  size_format(slabs * donor->config.limits.slab_bytes, text), slabs == 1 ? "is" : "are",
+			  holders, holders == 1 ? "" : "s");
 	else
 		log_info("stopping; nothing is leased");
 	if (refused)

@@ -2,6 +2,7 @@
 #include "memserver/handover.h"
 
 #include "common/clock.h"
+#include "common/events.h"
 #include "common/log.h"
 #include "common/size.h"
 
@@ -312,7 +313,8 @@ static bool memory_adopt(const struct handover_slab *slab, struct donor *donor, 
 	int status = slab_adopt(donor->worker, slab->index, slab->huge, domain, &donor->regions[slab->index]);
 
 	if (status < 0) {
-		log_error("slab %u of client %s cannot be taken over: %s; its contents are lost", slab->index,
+		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DATA_LOST, .client = donor->sessions[session].name),
+			  "slab %u of client %s cannot be taken over: %s; its contents are lost", slab->index,
 			  donor->sessions[session].name, strerror(-status));
 		return false;
 	}
@@ -363,7 +365,8 @@ int handover_adopt(const struct handover *handover, struct donor *donor)
 		slabs_adopt(handover, donor, sessions);
 	free(sessions);
 	if (status < 0) {
-		log_error("cannot take over the leases of clients: %s; the contents are lost", strerror(-status));
+		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DATA_LOST),
+			  "cannot take over the leases of clients: %s; the contents are lost", strerror(-status));
 		return status;
 	}
 	lease_adopted(donor->book, handover->generation);
@@ -372,8 +375,8 @@ int handover_adopt(const struct handover *handover, struct donor *donor)
 	if (handover->draining)
 		lease_drain(donor->book, donor_now(donor), WIRE_DRAIN_WAIT, 0);
 	donor_settle(donor);
-	log_info("took over %u slab%s of %u client%s", lease_in_use(donor->book),
-		 lease_in_use(donor->book) == 1 ? "" : "s", handover->client_count,
-		 handover->client_count == 1 ? "" : "s");
+	log_event(LOG_LEVEL_INFO, LOG_FIELDS(.id = EVENT_UPGRADED), "took over %u slab%s of %u client%s",
+		  lease_in_use(donor->book), lease_in_use(donor->book) == 1 ? "" : "s", handover->client_count,
+		  handover->client_count == 1 ? "" : "s");
 	return 0;
 }

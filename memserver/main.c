@@ -1,4 +1,5 @@
 /* farpage-memserver: lends memory of this machine. This file starts and ends the program; server.h has the rest. */
+#include "common/daemon_log.h"
 #include "common/log.h"
 #include "memserver/handover.h"
 #include "memserver/settings.h"
@@ -41,6 +42,7 @@ int main(int argc, char **argv)
 	int status;
 
 	log_setup("farpage-memserver", LOG_LEVEL_INFO);
+	daemon_log_open(DAEMON_LOG_JOURNAL);
 	status = handover_read(&handover);
 	if (status < 0 && status != -ENOENT)
 		return EXIT_FAILURE;

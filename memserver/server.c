@@ -3,7 +3,9 @@
 
 #include "common/clock.h"
 #include "common/descriptors.h"
+#include "common/events.h"
 #include "common/log.h"
+#include "common/size.h"
 #include "common/uri.h"
 #include "fabric/fabric.h"
 #include "memserver/connection.h"
@@ -180,6 +182,18 @@ static int listen_all(struct donor *donor, const struct server_config *config)
 	return 0;
 }
 
+/* Logs that clients may lease slabs now. After an upgrade, another line says so. */
+static void started_tell(const struct server_config *config)
+{
+	const struct lease_limits *limits = &config->donor.limits;
+	char all[SIZE_TEXT_MAX], slab[SIZE_TEXT_MAX];
+
+	if (!config->handover)
+		log_event(LOG_LEVEL_INFO, LOG_FIELDS(.id = EVENT_DONOR_STARTED, .donor = config->listen[0]),
+			  "started: up to %s may be lent, in slabs of %s",
+			  size_format(limits->slabs * limits->slab_bytes, all), size_format(limits->slab_bytes, slab));
+}
+
 /* Sends a changed status to the service manager, at most once a second, because sd_notify() waits and thereby delays
    all clients. */
 static void status_tell(struct server *server, uint64_t now)
@@ -218,7 +232,8 @@ bool server_ports_are_fixed(const struct server_config *config)
 
 		if (uri_parse(config->listen[i], FABRIC_DEFAULT_PORT, &uri) == 0 && uri.port)
 			continue;
-		log_error("not upgraded: --listen %s names no port, so the next program would have another; drain this "
+		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_NOT_UPGRADED),
+			  "not upgraded: --listen %s names no port, so the next program would have another; drain this "
 			  "donor and start it again",
 			  config->listen[i]);
 		return false;
@@ -408,6 +423,7 @@ int server_run(const struct server_config *config)
 	if (status < 0)
 		goto close_donor;
 	sd_notify(0, "READY=1");
+	started_tell(config);
 	status = server_loop(&server);
 close_donor:
 	upgrade_close(&server.upgrade);

@@ -1,6 +1,7 @@
 /* upgrade: see upgrade.h. */
 #include "memserver/upgrade.h"
 
+#include "common/events.h"
 #include "common/log.h"
 #include "memserver/handover.h"
 
@@ -110,14 +111,16 @@ void upgrade_try(struct upgrade *upgrade, const struct donor *donor)
 	if (list >= 0)
 		close(list);
 	if (status < 0)
-		log_error("not upgraded, %s cannot be started: %s", upgrade->path, strerror(-status));
+		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_NOT_UPGRADED),
+			  "not upgraded, %s cannot be started: %s", upgrade->path, strerror(-status));
 }
 
 void upgrade_expire(struct upgrade *upgrade, uint64_t now)
 {
 	if (now < upgrade_due(upgrade))
 		return;
-	log_error("not upgraded, because %s has not read its settings in %.3g s: this program continues", upgrade->path,
+	log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_NOT_UPGRADED),
+		  "not upgraded, because %s has not read its settings in %.3g s: this program continues", upgrade->path,
 		  (double)UPGRADE_TRIAL_NS / 1e9);
 	upgrade_close(upgrade);
 }
@@ -156,7 +159,7 @@ void upgrade_replace(struct upgrade *upgrade, const struct donor *donor)
 	int list = handover_write(donor), status;
 
 	if (list < 0) {
-		log_error("not upgraded: %s", strerror(-list));
+		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_NOT_UPGRADED), "not upgraded: %s", strerror(-list));
 		return;
 	}
 	status = list_announce(list);
@@ -168,7 +171,8 @@ void upgrade_replace(struct upgrade *upgrade, const struct donor *donor)
 	files_stay_open(donor, list, false);
 	unsetenv(HANDOVER_VARIABLE);
 	close(list);
-	log_error("not upgraded, cannot execute %s: %s", upgrade->path, strerror(-status));
+	log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_NOT_UPGRADED), "not upgraded, cannot execute %s: %s",
+		  upgrade->path, strerror(-status));
 }
 
 bool upgrade_has_succeeded(struct upgrade *upgrade)
@@ -180,7 +184,8 @@ bool upgrade_has_succeeded(struct upgrade *upgrade)
 	upgrade->trial = 0;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return true;
-	log_error("not upgraded, because %s could not take over (the line above says why): this program continues",
+	log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_NOT_UPGRADED),
+		  "not upgraded, because %s could not take over (the line above says why): this program continues",
 		  upgrade->path);
 	return false;
 }

@@ -1,6 +1,7 @@
 #include "blockdev/daemon/health.h"
 
 #include "client/far.h"
+#include "common/events.h"
 #include "common/log.h"
 
 #include <stdio.h>
@@ -66,9 +67,12 @@ void health_tell(struct health_told *told, const char *path, enum health health,
 		return;
 	told->told = health;
 	if (health == HEALTH_FAILED)
-		log_error("%s has failed: %s; it is used again when one of them is back", path, why);
+		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DEVICE_FAILED, .device = path),
+			  "%s has failed: %s; it is used again when one of them is back", path, why);
 	else if (health == HEALTH_DEGRADED)
-		log_warning("%s is degraded: %s", path, why);
+		log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.id = EVENT_DEVICE_DEGRADED, .device = path),
+			  "%s is degraded: %s", path, why);
 	else
-		log_warning("%s is whole again", path);
+		log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.id = EVENT_DEVICE_WHOLE, .device = path), "%s is whole again",
+			  path);
 }

@@ -10,6 +10,7 @@
 #include "blockdev/host/watermarks.h"
 #include "client/page/seal.h"
 #include "common/clock.h"
+#include "common/events.h"
 #include "common/log.h"
 #include "common/metrics_http.h"
 
@@ -158,7 +159,8 @@ static int device_clear(struct keeper *keeper)
 
 static int lost(struct keeper *keeper)
 {
-	log_error("%s and all that was in it is lost: a device by %s%s ends with its daemon",
+	log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DATA_LOST, .device = keeper->device.device.path),
+		  "%s and all that was in it is lost: a device by %s%s ends with its daemon",
 		  keeper->device.device.path, keeper->worker.ops->name,
 		  keeper->settings->memory ? " in its own memory" : "");
 	device_clear(keeper);

@@ -12,6 +12,7 @@
 #include "blockdev/host/watermarks.h"
 #include "client/far.h"
 #include "common/clock.h"
+#include "common/events.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -343,7 +344,8 @@ static void served_tick(void *user)
 	if (errors == served->errors_told || (served->told && now - served->told < TELL_NS))
 		return;
 	store_stats(served->store, &store);
-	log_error(
+	log_event(
+	    LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_REQUESTS_FAILED, .device = served->device.path),
 	    "%s: %llu requests failed; in all: reads %llu, writes %llu; donors have %llu MiB left, %llu pages are "
 	    "lost",
 	    served->device.path, (unsigned long long)(errors - served->errors_told),

@@ -40,8 +40,7 @@ static struct json_object *disk_kept(const char *name)
 	return object;
 }
 
-/* Asks the daemon of @name. Returns an object that the caller releases with json_object_put(). */
-static struct json_object *disk_ask(const char *name, enum disk_state *ret_state)
+struct json_object *disk_ask(const char *name, enum disk_state *ret_state)
 {
 	static char reply[CONTROL_REPLY_MAX];
 	enum disk_state state = disk_daemon_state(name, reply);

@@ -18,6 +18,7 @@
 #include "common/config.h"
 #include "common/donors_option.h"
 #include "common/log.h"
+#include "common/suggest.h"
 #include "wire/auth.h"
 
 #include <stdbool.h>
@@ -108,6 +109,37 @@ static const struct subcommands_text text = {
     .instead = "donors are named with --donor URI (the verbs are holders, drain, undrain and roll)",
 };
 
+/* Runs the verb argv[0], or names the nearest verb if there is no such verb. Returns false if argv[0] resembles no
+   verb. */
+static bool verb_run(int argc, char **argv, int *ret_status)
+{
+	static const struct {
+		const char *name;
+		int (*run)(int argc, char **argv);
+	} verbs[] = {
+	    {"holders", holders_command},
+	    {"drain", drain_command_begin},
+	    {"undrain", drain_command_end},
+	    {"roll", roll_command},
+	};
+	struct suggestion near = {.word = argv[0]};
+	char hint[SUGGEST_TEXT_MAX];
+
+	for (unsigned i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+		if (strcmp(argv[0], verbs[i].name) == 0) {
+			*ret_status = verbs[i].run(argc, argv);
+			return true;
+		}
+		suggest_consider(&near, verbs[i].name);
+	}
+	if (!near.name)
+		return false;
+	log_error("donors: no such verb: %s%s; farpage donors --help lists them", argv[0],
+		  suggest_format(&near, "", hint));
+	*ret_status = COMMAND_USAGE;
+	return true;
+}
+
 int command_donors(int argc, char **argv)
 {
 	static struct donors_options options; /* static, because strings from config_read() are never freed */
@@ -126,14 +158,8 @@ int command_donors(int argc, char **argv)
 	const char *file;
 	int status;
 
-	if (argc > 1 && !strcmp(argv[1], "holders"))
-		return holders_command(argc - 1, argv + 1);
-	if (argc > 1 && !strcmp(argv[1], "drain"))
-		return drain_command_begin(argc - 1, argv + 1);
-	if (argc > 1 && !strcmp(argv[1], "undrain"))
-		return drain_command_end(argc - 1, argv + 1);
-	if (argc > 1 && !strcmp(argv[1], "roll"))
-		return roll_command(argc - 1, argv + 1);
+	if (argc > 1 && *argv[1] != '-' && verb_run(argc - 1, argv + 1, &status))
+		return status;
 	status = subcommands_begin(&text, settings, defaults_read(settings, NULL, argc, argv, NULL), argc, argv);
 	if (status >= 0)
 		return status;

@@ -148,29 +148,13 @@ static bool place_v1(pid_t pid, char ret_folder[PATH_MAX])
 	return is_writable(ret_folder);
 }
 
-/* Version 2: returns true if the kernel swaps groups below @folder at all. In version 1 each group has its own
-   swappiness, which is set below. */
-static bool swaps_below(const char *folder)
-{
-	char path[PATH_MAX], text[TEXT_SIZE];
-	if (text_file_read("/proc/sys/vm/swappiness", text, sizeof text) > 0 && strtol(text, NULL, 10) == 0)
-		return false;
-	snprintf(path, sizeof path, "%s", folder);
-	for (char *slash; strlen(path) > strlen(CONTROL_GROUP_ROOT); *slash = '\0') {
-		if (file_read(path, "memory.swap.max", text, sizeof text) > 0 && strcmp(text, "0\n") == 0)
-			return false;
-		slash = strrchr(path, '/');
-	}
-	return true;
-}
-
 int run_group_place(const char *name, pid_t pid, struct run_group *ret_group, char ret_why[RUN_GROUP_WHY_MAX])
 {
 	struct run_group group = {.event = -1, .calm = 1};
 	char folder[PATH_MAX];
 	if (place_v2(pid, folder)) {
 		group.version = CONTROL_GROUP_V2;
-		if (!swaps_below(folder)) {
+		if (!control_group_swaps(folder)) {
 			snprintf(ret_why, RUN_GROUP_WHY_MAX,
 				 "vm.swappiness above 0, and no memory.swap.max of 0 on the way to its control group");
 			return -EOPNOTSUPP;

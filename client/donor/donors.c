@@ -8,6 +8,7 @@
 #include "client/io/far_queue.h"
 #include "client/rebuild/rebuild.h"
 #include "common/clock.h"
+#include "common/events.h"
 #include "common/log.h"
 #include "common/random.h"
 
@@ -157,7 +158,8 @@ void donors_lose_donor(struct far *far, unsigned index, uint64_t now)
 	donor->donated = donor->leased = 0;
 	donor->clearing = false;
 	donors_round_end(far, donor);
-	log_info("donor %s is lost, and %" PRIu64 " pages with it", donor->uri, lost);
+	log_event(LOG_LEVEL_INFO, LOG_FIELDS(.id = lost ? EVENT_DATA_LOST : NULL, .donor = donor->uri),
+		  "donor %s is lost, and %" PRIu64 " pages with it", donor->uri, lost);
 	donors_tell_kept(far, kept);
 	/* Suppresses the warning that the donor is away: no slot names it any more, so no request waits for it. */
 	donor->told = true;

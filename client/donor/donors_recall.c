@@ -2,6 +2,7 @@
 #include "client/donor/donors_recall.h"
 
 #include "client/donor/donors_tell.h"
+#include "common/events.h"
 #include "common/log.h"
 
 #include <inttypes.h>
@@ -10,18 +11,19 @@
 /* If a deadline is nearer than this, `pressing` is set. A new deadline is usually twice as far away. */
 #define PRESSING_NS (5000 * NS_PER_MS)
 
-/* Counts and logs pages that were lost because their slabs were taken before the pages could be moved. @lost is
-   their number. Also logs pages that became KEPT: @kept is the value of integrity.kept before the slabs were
-   taken. */
-static void lost_tell(struct far *far, const char *who, uint64_t lost, uint64_t kept)
+/* Counts and logs pages that were lost because their slabs were taken before the pages could be moved. @uri is the
+   donor, or NULL if it is unknown. @lost is the number of pages. Also logs pages that became KEPT: @kept is the value of
+   integrity.kept before the slabs were taken. */
+static void lost_tell(struct far *far, const char *uri, uint64_t lost, uint64_t kept)
 {
 	donors_tell_kept(far, kept);
 	if (!lost)
 		return;
 	far->lost_pages += lost;
-	log_warning("%s has taken memory back that could not be moved in time, and %" PRIu64 " pages are lost with it: "
-		    "add donors, or give --replicas 2",
-		    who, lost);
+	log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.id = EVENT_DATA_LOST, .donor = uri),
+		  "%s has taken memory back that could not be moved in time, and %" PRIu64 " pages are lost with it: "
+		  "add donors, or give --replicas 2",
+		  uri ? uri : "a donor", lost);
 }
 
 static void recall(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
@@ -73,6 +75,6 @@ void donors_recall_tick(struct far *far, uint64_t now)
 {
 	const uint64_t kept = far->integrity.kept;
 
-	lost_tell(far, "a donor", leases_recalls_tick(&far->leases, now), kept);
+	lost_tell(far, NULL, leases_recalls_tick(&far->leases, now), kept);
 	hurry_set(far, now);
 }

@@ -2,6 +2,7 @@
 #include "client/donor/donors_tell.h"
 
 #include "common/clock.h"
+#include "common/events.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/size.h"
@@ -36,7 +37,8 @@ static const char *death_name(int status)
 
 void donors_tell_broke(const struct far_donor *donor)
 {
-	log_info("donor %s does not answer (%s)", donor->uri, death_name(donor->comeback.status));
+	log_event(LOG_LEVEL_INFO, LOG_FIELDS(.donor = donor->uri), "donor %s does not answer (%s)", donor->uri,
+		  death_name(donor->comeback.status));
 }
 
 void donors_tell_away(const struct far *far, struct far_donor *donor)
@@ -44,8 +46,9 @@ void donors_tell_away(const struct far *far, struct far_donor *donor)
 	if (donor->told)
 		return;
 	donor->told = true;
-	log_warning("donor %s does not answer (%s): trying to reach it again for %.3g s", donor->uri,
-		    death_name(donor->comeback.status), far->config.timeout_ms / 1e3);
+	log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.id = EVENT_DONOR_AWAY, .donor = donor->uri),
+		  "donor %s does not answer (%s): trying to reach it again for %.3g s", donor->uri,
+		  death_name(donor->comeback.status), far->config.timeout_ms / 1e3);
 }
 
 void donors_tell_needed(const struct far *far, const struct far_donor *donor)
@@ -69,15 +72,19 @@ void donors_tell_back(const struct far_donor *donor)
 	double seconds = (double)away / 1e9;
 
 	if (donor->adopted && donor->comeback.anew && donor->comeback.status == -ENOTCONN)
-		log_warning("donor %s is added: it is used from now on", donor->uri);
+		log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.donor = donor->uri),
+			  "donor %s is added: it is used from now on", donor->uri);
 	else if (donor->comeback.anew)
-		log_warning("donor %s is back, with nothing of ours: it is used again", donor->uri);
+		log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.id = EVENT_DONOR_BACK, .donor = donor->uri),
+			  "donor %s is back, with nothing of ours: it is used again", donor->uri);
 	else if (donor->told || (!donor->adopted && away >= DONORS_TELL_NS))
-		log_warning("donor %s answers again, after %.3g s", donor->uri, seconds);
+		log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.id = EVENT_DONOR_BACK, .donor = donor->uri),
+			  "donor %s answers again, after %.3g s", donor->uri, seconds);
 	else if (donor->adopted)
 		log_info("donor %s has %" PRIu64 " slabs of the store adopted", donor->uri, donor->claims.held);
 	else
-		log_info("donor %s answers again, after %.3g s", donor->uri, seconds);
+		log_event(LOG_LEVEL_INFO, LOG_FIELDS(.donor = donor->uri), "donor %s answers again, after %.3g s",
+			  donor->uri, seconds);
 }
 
 void donors_tell_lost(const struct far *far, const struct far_donor *donor)
@@ -98,16 +105,19 @@ void donors_tell_lost(const struct far *far, const struct far_donor *donor)
 	}
 	switch (donor->comeback.end) {
 	case COMEBACK_RESTARTED:
-		log_error("donor %s has restarted: %s", donor->uri, fate);
+		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DONOR_LOST, .donor = donor->uri),
+			  "donor %s has restarted: %s", donor->uri, fate);
 		return;
 	case COMEBACK_FORGOTTEN:
-		log_error("donor %s is back, but had given up what it held: %s", donor->uri,
+		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DONOR_LOST, .donor = donor->uri),
+			  "donor %s is back, but had given up what it held: %s", donor->uri,
 			  far->backup_path ? fate : "it is lost");
 		return;
 	case COMEBACK_LIVES:
 	case COMEBACK_TOO_LATE:
 	case COMEBACK_REFUSED:
-		log_error("donor %s is gone (%s): %s", donor->uri, why, fate);
+		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DONOR_LOST, .donor = donor->uri),
+			  "donor %s is gone (%s): %s", donor->uri, why, fate);
 	}
 }
 

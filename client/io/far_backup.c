@@ -4,6 +4,7 @@
 #include "client/backup/backup.h"
 #include "client/io/far_piece.h"
 #include "common/clock.h"
+#include "common/events.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -149,7 +150,8 @@ enum far_progress far_backup_write(struct far_queue *queue, uint16_t index, uint
 static void complain(struct far *far, uint64_t page)
 {
 	if (log_again(&far->backup_complained, clock_now(), COMPLAIN_NS))
-		log_error("the backup %s does not have page %" PRIu64 " as it was last written: it is lost",
+		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DATA_LOST),
+			  "the backup %s does not have page %" PRIu64 " as it was last written: it is lost",
 			  far->backup_path, page);
 }
 

@@ -2,6 +2,7 @@
 #include "client/rebuild/repair.h"
 
 #include "client/io/far_queue.h"
+#include "common/events.h"
 #include "common/log.h"
 
 #include <assert.h>
@@ -63,7 +64,8 @@ static bool page_changed(struct repair *repair, uint64_t page)
 		return true; /* a replica that was added since may have the page intact */
 	far_count(&copier->counters->checksum_errors, 1);
 	if (log_again(&repair->told_changed, copier->now, COMPLAIN_NS))
-		log_error("donor %s has page %" PRIu64 " changed: found before anybody read it",
+		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.donor = copier->far->donors[repair->donor].uri),
+			  "donor %s has page %" PRIu64 " changed: found before anybody read it",
 			  copier->far->donors[repair->donor].uri, page);
 	return true;
 }
@@ -78,7 +80,8 @@ void repair_page_spoilt(struct repair *repair, uint64_t page, bool counted)
 		far_count(&copier->counters->checksum_errors, 1);
 	if (!log_again(&repair->told_spoilt, copier->now, COMPLAIN_NS))
 		return;
-	log_error("no replica has page %" PRIu64 " as it was written: reading it fails until it is written again",
+	log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DATA_LOST),
+		  "no replica has page %" PRIu64 " as it was written: reading it fails until it is written again",
 		  page);
 	repair->spoilt[repair->spoilt_next].page = page;
 	repair->spoilt[repair->spoilt_next].generation = generation_of(repair, page);

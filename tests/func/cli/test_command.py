@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""test_command.py: the help, the usage errors and the keys of the farpage command."""
+"""test_command.py MEMSERVER BLOCKDEV: the help, the usage errors and the keys of the farpage command."""
 import os
 import subprocess
+import sys
 
-from tap import FARPAGE, FOLDER, done, farpage, ok, refused, shown
-
+from tap import FARPAGE, FOLDER, done, farpage, ok, refused, run, shown, verbs_of
 
 
 def helps(name, arguments, *mentioned):
@@ -21,6 +21,27 @@ helps("key --help has the usage and the file's mode", ["key", "--help"], "usage:
 helps("farpage help key prints the same usage as key --help", ["help", "key"], "usage: farpage key FILE")
 refused(farpage(), "farpage without a verb is refused", "verb is missing", status=2)
 refused(farpage("lend"), "an unknown verb is refused by name", "lend", status=2)
+for words, meant in ((["rnu"], "run"), (["swpa"], "swap"), (["hlep"], "help"), (["--verison"], "--version"), (["help", "rnu"], "run"),
+                     (["swap", "squeze"], "squeeze"), (["disk", "lsit"], "list"), (["disk", "--hepl"], "--help"),
+                     (["donors", "dran"], "drain"), (["donors", "--dnoor", "x"], "--donor"), (["run", "--hepl"], "--help"),
+                     (["swap", "on", "--confg", "x"], "--config")):
+    refused(farpage(*words), f"farpage {' '.join(words)} suggests {meant}", f"did you mean {meant}?")
+families = ("donors", "disk", "swap")
+verbs = verbs_of(farpage("--help").stdout)
+commands = [[verb] for verb in verbs] + [[verb, each] for verb in families for each in verbs_of(farpage(verb, "--help").stdout)]
+for command in commands:
+    results = [farpage(*command, option) for option in ("-h", "--help", "-V", "--version")]
+    ok(all(result.returncode == 0 and result.stderr == "" for result in results) and
+       all(result.stdout.startswith(f"usage: farpage {' '.join(command)}") for result in results[:2]) and
+       results[2].stdout == results[3].stdout == farpage("--version").stdout,
+       f"farpage {' '.join(command)} has -h and -V", *map(shown, results))
+ok(len(commands) > 20, "all verbs were asked for -h and -V", commands)
+for program in (sys.argv[1:3]):
+    results = [run(program, option) for option in ("-h", "--help", "-V", "--version", "--hepl")]
+    ok(all(result.returncode == 0 for result in results[:4]) and results[0].stdout == results[1].stdout and
+       results[2].stdout == results[3].stdout and "did you mean --help?" in results[4].stderr,
+       f"{os.path.basename(program)} has -h and -V, and suggests --help", *map(shown, results))
+helps("farpage swap help prints the help of swap", ["swap", "help"], "usage: farpage swap VERB", "squeeze")
 refused(farpage("donors", "--bogus"), "an unknown option is refused by name", "--bogus", status=2)
 refused(farpage("donors"), "donors is refused without a donor", "--donor", status=2)
 refused(farpage("donors", "--donor", "tcp://127.0.0.1:1", "x"), "donors is refused with an argument", '"x"', status=2)

@@ -13,7 +13,7 @@ from tap import FARPAGE, FOLDER, at_end, done, farpage, ok, options_of, run, sho
 CONFIG = Path(sys.argv[1])
 HERE = Path(__file__).parent
 COMMANDS = ("run", "status", "advise", "top", "donors", "donors holders", "donors drain", "donors undrain", "donors roll", "disk attach", "disk detach", "disk list", "disk adopt",
-            "disk leave", "swap on", "swap off", "swap list", "doctor", "bench", "key")
+            "disk leave", "swap on", "swap off", "swap list", "swap squeeze", "doctor", "bench", "key")
 VALUES = {"farpage run --engine ": {"auto", "pager", "swap"}, "farpage disk attach --frontend ": {"auto", "ublk", "fuse"},
           "farpage bench --donor ": {"tcp://", "rdma://", "auto://"}, "farpage run --local ": set(),
           "farpage disk attach --name ": set()}

@@ -23,7 +23,7 @@ COMMANDS = {
     "farpage-run.1": (["run"], None),
     "farpage-status.1": (["status"], None),
     "farpage-top.1": (["top"], None),
-    "farpage-swap.8": (["swap on", "swap off", "swap list"], "farpage-disk.8"),
+    "farpage-swap.8": (["swap on", "swap off", "swap list", "swap squeeze"], "farpage-disk.8"),
 }
 EVERYWHERE = {"help", "version"}
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """test_swap.py: farpage swap, with pages of this test's processes on the device."""
+import json
 import mmap
 import os
 import signal
@@ -74,6 +75,9 @@ def bad_swap_commands_are_refused(donor):
     refused(swap_on("--donor", donor.uri, size="65M"), "swap on refuses a size above the donors' room", "64M", "--overcommit", status=1)
     disks.attach("disk", "8M", "--memory")
     refused(farpage("swap", "off", "disk"), "swap off refuses a device that is no swap space", "no swap space", status=1)
+    result = farpage("swap", "list", "--json")
+    ok(result.returncode == 0 and json.loads(result.stdout) == {"swaps": []}, "swap list --json lists no other devices",
+       shown(result))
     disks.detach("disk")
     folder = FOLDER / "mkswap"
     folder.write_text("#!/bin/sh\nexit 1\n")
@@ -183,6 +187,12 @@ def swapped_pages_survive_swap_off(donor):
     rows = [line.split() for line in farpage("swap", "list").stdout.splitlines()]
     ok(len(rows) == 2 and rows[1][:2] == ["swap", device] and rows[1][4] == str(PRIORITY),
        "swap list shows the swap space with its device and priority", rows)
+    result = farpage("swap", "list", "--json")
+    listed = json.loads(result.stdout)["swaps"]
+    ok(result.returncode == 0 and len(listed) == 1 and listed[0]["name"] == "swap" and listed[0]["device"] == device and
+       listed[0]["state"] == "serving" and listed[0]["bytes_used"] == disks.known()["swap"]["bytes_used"] and
+       listed[0]["swap"] == {"size": swaps()[device][0] * 1024, "used": swaps()[device][1] * 1024, "priority": PRIORITY},
+       "swap list --json has the swap space beside the figures of disk list", shown(result), swaps())
     refused(disks.detach("swap"), "disk detach refuses a device that is swap space", "swap space", status=1)
     os.kill(disks.known()["swap"]["keeper"], signal.SIGTERM)
     ok(wait_until(lambda: "in use" in (FOLDER / "log").read_text()) and device in swaps(),

@@ -1,0 +1,23 @@
+/*
+ * daemon_log: the log of a daemon. Lines to the journal become entries with fields, and lines to a regular file begin with
+ * the time. On a terminal or a pipe, lines stay as they are.
+ *
+ * Theory of operation. If standard error is the journal (log.h), each line is sent to journald as one datagram, in the
+ * journal's native protocol (https://systemd.io/JOURNAL_NATIVE_PROTOCOL/). Its fields are PRIORITY, SYSLOG_IDENTIFIER,
+ * MESSAGE, and those of log_event(): MESSAGE_ID, DONOR, CLIENT, DEVICE. sd_journal_send(3) is not used, because it waits
+ * while journald is stopped. Clients would then miss heartbeats of the donor, and journald itself may wait for pages on
+ * a device. A datagram that cannot be sent at once is written to standard error instead, as a line without fields.
+ *
+ * The time is UTC (ISO 8601), because finding the local time reads files.
+ *
+ * Threads: daemon_log_open() runs before other threads start. Then lines may come from any thread.
+ */
+#ifndef COMMON_DAEMON_LOG_H
+#define COMMON_DAEMON_LOG_H
+
+#define DAEMON_LOG_JOURNAL "/run/systemd/journal/socket"
+
+/* Call it after log_setup(). @journal is DAEMON_LOG_JOURNAL, or the socket of a test. */
+void daemon_log_open(const char *journal);
+
+#endif
