@@ -62,8 +62,8 @@ struct history {
 	uint64_t outage_ns;                                 /* longest duration of most faults */
 	uint64_t revoke_ns;                                 /* the donors' deadline for recalled slabs */
 	bool loses;                                         /* pages may be lost */
-	unsigned victims;                        /* bitmap of the donors that may be lost in a gentle history */
-	bool all_away; /* no donor dies, but each may be away for longer than timeout_ns, all at once, too */
+	unsigned victims; /* bitmap of the donors that may be lost in a gentle history */
+	bool all_away;    /* no donor dies, but each may be away for longer than timeout_ns, all at once, too */
 	const char *failure_domains[DONORS_MAX]; /* the domain of each donor, or NULL if it shares none */
 	bool rests;                              /* programs make no requests for a while after a fault */
 	bool placed;                             /* some donors share a domain */

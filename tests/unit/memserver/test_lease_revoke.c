@@ -119,8 +119,7 @@ static void clients_see_that_a_full_donor_clears_slabs(void)
 	ok(capacity().state == WIRE_STATE_LENDING, "a donor whose slabs are all leased is lending");
 	lease_release(book, a, 2, names[0]);
 	o = settle();
-	ok(o.clears == 1 && capacity().state == WIRE_STATE_CLEARING &&
-	       capacity().leased == (SLABS - 1) * MIB,
+	ok(o.clears == 1 && capacity().state == WIRE_STATE_CLEARING && capacity().leased == (SLABS - 1) * MIB,
 	   "a donor without a free slab that clears one is clearing");
 	lease_cleared(book, o.last.slab);
 	settle();
