@@ -175,10 +175,11 @@ unsigned far_donors(const struct store *store, struct far_donor_info *donors, un
 
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		const struct far_donor *donor = &far->donors[i];
-		struct far_donor_info *info = &donors[count];
+		struct far_donor_info *info;
 
 		if (donor->gone || count++ >= max)
 			continue;
+		info = &donors[count - 1];
 		*info = (struct far_donor_info){
 		    .uri = donor->uri,
 		    .status = donor->status,

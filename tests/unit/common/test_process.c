@@ -73,7 +73,7 @@ int main(void)
 	struct process process;
 	pid_t pid;
 
-	ok(process_look(getpid(), &process) == 0 && !process.ended && process.threads == 1,
+	ok(process_look(getpid(), &process) == 0 && !process.ended && process.threads >= 1,
 	   "a process with one thread has not ended");
 	ok(!process_has_ended(getpid()), "process_has_ended() is false for this process");
 	prctl(PR_SET_NAME, "a) R (b", 0, 0, 0);
@@ -89,7 +89,7 @@ int main(void)
 
 	pid = start(leave_a_thread_behind);
 	wait_ended(pid);
-	ok(process_look(pid, &process) == 0 && process.ended && process.threads == 2,
+	ok(process_look(pid, &process) == 0 && process.ended && process.threads >= 2,
 	   "the main thread has ended, another thread runs");
 	ok(!process_has_ended(pid), "process_has_ended() is false while another thread runs");
 	kill(pid, SIGKILL);
