@@ -42,7 +42,7 @@ static void leave_a_thread_behind(void)
 	pthread_exit(NULL);
 }
 
-/* Waits until the main thread of @pid has ended, but nobody has waited for the process. */
+/* Waits until the main thread of @pid has ended. */
 static void wait_ended(pid_t pid)
 {
 	struct process process;
@@ -80,7 +80,7 @@ int main(void)
 	ok(user_time_grows(process.user_ns), "user time grows, although the name contains parentheses");
 
 	pid = start(end_at_once);
-	wait_ended(pid);
+	waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT); /* all its threads have ended */
 	ok(process_look(pid, &process) == 0 && process.ended, "a process nobody has waited for is still listed");
 	ok(process_has_ended(pid), "process_has_ended() is true for it");
 	waitpid(pid, NULL, 0);
