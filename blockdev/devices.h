@@ -58,9 +58,9 @@ int settings_check(struct settings *settings);
 /* Reads the options of device @name from its folder, unchecked and without the key. The strings are valid until the
    next call. Returns 0, or -EINVAL after one logged line if there is no such device. */
 int settings_kept(const char *name, struct settings *ret_settings);
-/* Writes the options one per line, as in the folder's file. Returns the length. */
-/* Returns how many ms the device waits for a donor out of reach. settings->timeout_ms is 0 if the user gave none. */
+/* Returns how many ms a request may wait for a donor out of reach, at most. */
 unsigned settings_timeout_ms(const struct settings *settings);
+/* Writes the options one per line, as in the folder's file. Returns the length. */
 size_t settings_write(const struct settings *settings, char *ret_text, size_t size);
 
 /* --- The devices' folders: daemon/runtime.c -------------------------------------------------------------- */

@@ -60,6 +60,7 @@ struct slab_worker {
 	pthread_cond_t ordered;
 	bool stop;
 	struct slab_queue queues[SLAB_ORDER_KINDS];
+	bool cleared;                /* the last order cleared a slab */
 	bool *abandoned;             /* per slab: nobody needs the memory that its last order prepares */
 	struct slab_answer *answers; /* a ring of config.slabs entries */
 	uint32_t answer_head, answer_count;
@@ -221,14 +222,18 @@ static struct slab_answer order_do(struct slab_worker *worker, struct slab_order
 
 /*
  * The lock must be held. Takes the next order. Returns false if there is none. Clearing goes first, because deadlines
- * wait for it, and preparing may need the memory. One slab never has both orders at a time.
+ * wait for it, and preparing may need the memory. But a client that waits for a slab must not wait until all slabs of
+ * another client are cleared, so the two take turns. One slab never has both orders at a time.
  */
 static bool order_take(struct slab_worker *worker, struct slab_order *ret_order)
 {
-	struct slab_queue *queue = &worker->queues[worker->queues[SLAB_CLEAR].count ? SLAB_CLEAR : SLAB_PREPARE];
+	const bool prepares =
+	    worker->queues[SLAB_PREPARE].count && (worker->cleared || !worker->queues[SLAB_CLEAR].count);
+	struct slab_queue *queue = &worker->queues[prepares ? SLAB_PREPARE : SLAB_CLEAR];
 
 	if (!queue->count)
 		return false;
+	worker->cleared = !prepares;
 	*ret_order = queue->orders[queue->head];
 	ret_order->abandoned = worker->abandoned[ret_order->slab];
 	queue->head = (queue->head + 1) % worker->config.slabs;

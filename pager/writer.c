@@ -24,35 +24,30 @@ static void stop_program(const char *why)
 	kill(getpid(), SIGKILL);
 }
 
-/* Returns how long a failed write is repeated. Full donors get less time, because waiting rarely helps. It helps if a
-   donor clears slabs. The clearing of tens of GiB after the end of another client takes longer than FULL_MS. */
-static uint64_t patience_ns(const struct writer *writer, int status, bool clears)
-{
-	unsigned ms = writer->core->timeout_ms;
-	if (status == -ENOSPC && !clears && ms > FULL_MS)
-		ms = FULL_MS;
-	return ms * 1000000ull;
-}
-
-/* Adds the time since the last failure, and returns for how long writes have failed. Full donors answer at once. So a
-   long time between two refusals means that this thread had no processor, and counts as LATE_NS. */
-static uint64_t count_failing(struct writer *writer, int status, uint64_t now)
+/* Adds the time since the last failure. Full donors answer at once. So a long time between two refusals means that this
+   thread had no processor, and counts as LATE_NS. */
+static void count_failing(struct writer *writer, bool full, bool clears, uint64_t now)
 {
 	uint64_t passed = writer->failed_at ? now - writer->failed_at : 0;
+	if (full && passed > LATE_NS)
+		passed = LATE_NS;
 	writer->failed_at = now;
-	writer->failing_ns += status == -ENOSPC && passed > LATE_NS ? LATE_NS : passed;
-	return writer->failing_ns;
+	writer->failing_ns += passed;
+	writer->full_ns = full && !clears ? writer->full_ns + passed : 0;
 }
 
+/* Full donors get less time than donors out of reach, because waiting rarely helps. It helps if a donor clears slabs. The
+   clearing of tens of GiB after the end of another client takes longer than FULL_MS. */
 static void consider_stopping(struct writer *writer, int status)
 {
 	struct store_stats stats;
-	uint64_t now = clock_now();
+	bool full = status == -ENOSPC;
 	store_stats(writer->core->store, &stats);
+	count_failing(writer, full, stats.donors_clear, clock_now());
 	if (stats.donors_lost)
 		stop_program("no donor is left");
-	else if (count_failing(writer, status, now) > patience_ns(writer, status, stats.donors_clear))
-		stop_program(status == -ENOSPC ? "the donors are full" : "the donors do not take them");
+	else if (writer->full_ns > FULL_MS * 1000000ull || writer->failing_ns > writer->core->timeout_ms * 1000000ull)
+		stop_program(full ? "the donors are full" : "the donors do not take them");
 }
 
 /* --- Submitting ------------------------------------------------------------------------------------------------- */
@@ -182,7 +177,7 @@ void writer_poll(struct writer *writer, bool wait)
 	for (int i = 0; i < count; i++) {
 		uint32_t frame = (uint32_t)dones[i].cookie, length = (uint32_t)(dones[i].cookie >> 32);
 		if (dones[i].status == 0) {
-			writer->failed_at = writer->failing_ns = 0;
+			writer->failed_at = writer->failing_ns = writer->full_ns = 0;
 			frames_written(writer, frame, length);
 		} else {
 			/* All failed writes share one pause. A pause for each would delay the writes behind it, which may

@@ -22,8 +22,9 @@ struct writer {
 	struct core *core;
 	struct store_queue *queue;
 	int epoll; /* wakes the evictor: has the queue's descriptor and the evictor's kick */
-	/* When the last write failed, and for how long writes have failed. Both are 0 while writes succeed. */
-	uint64_t failed_at, failing_ns;
+	/* When the last write failed, for how long writes have failed, and for how long the donors have been full without
+	   clearing slabs. All are 0 while writes succeed. */
+	uint64_t failed_at, failing_ns, full_ns;
 	uint32_t run_frame, run_count; /* the frames of the write that is being built */
 	struct store_io staged[TAKE_MAX];
 	unsigned staged_count;

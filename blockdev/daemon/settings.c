@@ -315,7 +315,7 @@ static int name_check(const struct settings *s)
 
 unsigned settings_timeout_ms(const struct settings *s)
 {
-	return far_timeout_ms(
+	return far_last_timeout_ms(
 	    &(struct far_config){.timeout_ms = s->timeout_ms, .replicas = s->replicas, .backup = s->backup});
 }
 

@@ -347,6 +347,14 @@ static int ublk_start(const struct frontend_config *config, struct disk *disk, s
 
 /* --- Adopt ----------------------------------------------------------------------------------------------- */
 
+/* Returns true if the process lives. If its main thread has ended, its other threads are ending, too. */
+static bool process_lives(int pid)
+{
+	struct process process;
+
+	return process_look(pid, &process) == 0 && !process.ended;
+}
+
 /* Waits until the device has no server. Returns 0, -EBUSY if the device still has a server, or another -errno. */
 static int device_wait_quiesced(struct ublk_control *control, uint32_t number, struct ublk_info *ret_info)
 {
@@ -359,8 +367,8 @@ static int device_wait_quiesced(struct ublk_control *control, uint32_t number, s
 			return status;
 		/* A living server may be about to end, so it gets SERVED_NS. If the server is dead, the kernel needs up
 		   to QUIESCE_NS to notice. */
-		bool served = ret_info->server_pid > 0 && ret_info->server_pid != getpid() &&
-			      !process_has_ended(ret_info->server_pid);
+		bool served =
+		    ret_info->server_pid > 0 && ret_info->server_pid != getpid() && process_lives(ret_info->server_pid);
 		if (clock_now() - begin > (served ? SERVED_NS : QUIESCE_NS))
 			return -EBUSY;
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
@@ -376,7 +384,7 @@ static int device_find(struct ublk *ublk, uint32_t number)
 		log_error("%s: there is no ublk device %u any more; attach anew", ublk->name, number);
 		return status;
 	}
-	if (status == -EBUSY && process_has_ended(ublk->info.server_pid)) {
+	if (status == -EBUSY && !process_lives(ublk->info.server_pid)) {
 		log_error("%s: the kernel still waits for the daemon of ublk device %u, which has ended; try again",
 			  ublk->name, number);
 		return status;

@@ -204,7 +204,7 @@ static int leave_ask(const char *name)
 
 	if (status < 0)
 		return status;
-	status = control_ask(name, CONTROL_LEAVE, settings.timeout_ms + LEAVE_MS, reply);
+	status = control_ask(name, CONTROL_LEAVE, settings_timeout_ms(&settings) + LEAVE_MS, reply);
 	if (status > 0 && strncmp(reply, "error: ", 7) == 0) {
 		log_error("%s is unchanged: %s", name, reply + 7);
 		return -EBUSY;

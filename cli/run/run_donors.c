@@ -16,10 +16,14 @@
 #define WAIT_MS 5000u /* how long full donors are asked again */
 #define LOOK_MS 250u
 
+struct room {
+	uint64_t most; /* what free_bytes would be if nobody leased anything */
+	bool clears;   /* a donor has no slab ready, because it clears all that are free */
+};
+
 /* Asks all donors of @config at once. Returns 0, or the first donor's -errno after one logged line for each donor
-   that did not answer. Returns -EINVAL after one logged line if the donors are in too few failure domains. *ret_most is
-   what free_bytes would be if nobody leased anything. */
-static int ask(const struct far_config *config, struct run_donors *ret_donors, uint64_t *ret_most)
+   that did not answer. Returns -EINVAL after one logged line if the donors are in too few failure domains. */
+static int ask(const struct far_config *config, struct run_donors *ret_donors, struct room *ret_room)
 {
 	struct far_donor_info answers[FAR_DONORS_MAX] = {0};
 	struct ask asks[FAR_DONORS_MAX];
@@ -41,28 +45,33 @@ static int ask(const struct far_config *config, struct run_donors *ret_donors, u
 	}
 	ret_donors->free_bytes = failure_domains_room(answers, config->donor_count, config->replicas);
 	ret_donors->slab_bytes = answers[0].slab_bytes;
-	for (unsigned i = 0; i < config->donor_count; i++)
-		answers[i].leased = 0;
-	*ret_most = failure_domains_room(answers, config->donor_count, config->replicas);
+	ret_room->clears = false;
+	for (unsigned i = 0; i < config->donor_count; i++) {
+		ret_room->clears |= answers[i].state == WIRE_STATE_CLEARING;
+		if (answers[i].state != WIRE_STATE_DRAINING)
+			answers[i].leased = 0;
+	}
+	ret_room->most = failure_domains_room(answers, config->donor_count, config->replicas);
 	return 0;
 }
 
 /* Asks the donors until they have @wanted bytes free, at most for WAIT_MS. A donor has the memory of an ended program
-   back after some seconds: it first waits for the program to return, and then clears the memory. Returns 0, or -errno
-   after one logged line. */
+   back after some seconds: it first waits for the program to return, and then clears the memory. Also waits while a
+   donor has no slab ready, because a write to a device would then fail. Returns 0, or -errno after one logged line. */
 static int ask_until_free(const struct far_config *config, uint64_t wanted, struct run_donors *ret_donors)
 {
-	uint64_t begin = clock_now(), most;
-	int error = ask(config, ret_donors, &most);
+	uint64_t begin = clock_now();
+	struct room room;
+	int error = ask(config, ret_donors, &room);
 	bool told = false;
-	while (!error && ret_donors->free_bytes < wanted && wanted <= most &&
+	while (!error && ((ret_donors->free_bytes < wanted && wanted <= room.most) || room.clears) &&
 	       clock_now() - begin < WAIT_MS * UINT64_C(1000000)) {
-		if (!told)
+		if (!told && !room.clears)
 			log_warning("the donors are full: waiting up to %u s for memory of programs that have ended",
 				    WAIT_MS / 1000);
-		told = true;
+		told |= !room.clears;
 		usleep(LOOK_MS * 1000);
-		error = ask(config, ret_donors, &most);
+		error = ask(config, ret_donors, &room);
 	}
 	return error;
 }

@@ -18,6 +18,11 @@ static void comeback_move(struct comeback *comeback, enum comeback_state state)
 	comeback->state = state;
 }
 
+static uint64_t earlier(uint64_t one, uint64_t other)
+{
+	return one < other ? one : other;
+}
+
 void comeback_init(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation)
 {
 	*comeback = (struct comeback){
@@ -161,6 +166,8 @@ enum comeback_step comeback_broke(struct comeback *comeback, int status, bool fi
 	if (state == COMEBACK_UP) {
 		comeback->since = comeback->first = now;
 		comeback->end_at = now + comeback->patience_ns;
+		comeback->again = 0;
+		comeback->needed = false;
 		/* If this machine is at fault, the pauses keep growing, although the donor was UP in between. */
 		if (comeback_is_out_of_reach(status))
 			comeback->tries = 0;
@@ -214,8 +221,11 @@ void comeback_waits(struct comeback *comeback, uint64_t since)
 		return; /* no request waits for a donor that holds nothing */
 	if (since < comeback->first)
 		comeback->first = since;
-	if (since + comeback->patience_ns < comeback->end_at)
-		comeback->end_at = since + comeback->patience_ns;
+	if (comeback->needed)
+		return; /* the steps of comeback_needed() count */
+	if (since < comeback->again)
+		since = comeback->again;
+	comeback->end_at = earlier(since + comeback->patience_ns, comeback->end_at);
 }
 
 bool comeback_is_overdue(const struct comeback *comeback, uint64_t now)
@@ -223,15 +233,29 @@ bool comeback_is_overdue(const struct comeback *comeback, uint64_t now)
 	return comeback_is_waited_for(comeback) && now >= comeback->end_at;
 }
 
+static uint64_t last_of(const struct comeback *comeback)
+{
+	return comeback->first + comeback->last_ns;
+}
+
 bool comeback_needed(struct comeback *comeback, uint64_t now)
 {
-	const uint64_t last = comeback->first + comeback->last_ns, next = now + COMEBACK_NEEDED_NS;
-	const bool first = comeback->end_at <= comeback->first + comeback->patience_ns;
+	const bool before = comeback->needed;
 
-	if (now >= last)
+	if (now >= last_of(comeback))
 		return false;
-	comeback->end_at = next < last ? next : last;
-	return first;
+	comeback->needed = true;
+	comeback->end_at = earlier(now + COMEBACK_NEEDED_NS, last_of(comeback));
+	return !before;
+}
+
+void comeback_not_needed(struct comeback *comeback, uint64_t now)
+{
+	if (!comeback->needed)
+		return;
+	comeback->needed = false;
+	comeback->again = now;
+	comeback->end_at = earlier(now + comeback->patience_ns, last_of(comeback));
 }
 
 bool comeback_anew(struct comeback *comeback, uint64_t now)

@@ -24,7 +24,8 @@
  *
  * Patience with a donor that has the last copy of a page is longer: last_ns. A copy is the last one if no donor that is
  * UP has another. So an outage of all donors, for example while a switch starts again, loses nothing. The caller knows
- * which copies there are, and calls comeback_needed() when patience is over (comeback_is_overdue()).
+ * which copies there are. When patience is over (comeback_is_overdue()), it calls comeback_needed() or
+ * comeback_not_needed(). A donor that is not needed any more, because another one is back, has patience_ns from then on.
  *
  * Some donors become LOST earlier. If a connection was reset and the donor's machine then refuses connections for
  * COMEBACK_REFUSED_NS, the donor's program has ended and its memory is gone. If the last connection ended because the
@@ -91,6 +92,8 @@ struct comeback {
 	struct random_state random;
 	uint64_t since; /* when the donor went AWAY */
 	uint64_t first; /* when it went AWAY, or since when a request has waited for it, if that is earlier */
+	uint64_t again; /* when it ceased to be needed: waits count from then on; or 0 */
+	bool needed;    /* patience_ns is over, and the donor has the last copy of a page */
 	uint64_t end_at;
 	uint64_t due;   /* if the donor is AWAY: when to try next */
 	unsigned tries; /* tries since the donor went out of reach */
@@ -129,9 +132,11 @@ enum comeback_step comeback_denied(struct comeback *comeback);
 void comeback_waits(struct comeback *comeback, uint64_t since);
 /* Returns true if the next comeback_tick() will make the donor LOST because patience is over. */
 bool comeback_is_overdue(const struct comeback *comeback, uint64_t now);
-/* The donor is overdue, and has the last copy of a page. Prolongs patience, at most to last_ns. Returns true if this
-   has just begun. */
+/* The donor is overdue, and has the last copy of a page. Prolongs patience by a step, at most to last_ns. Returns true if
+   this has just begun. */
 bool comeback_needed(struct comeback *comeback, uint64_t now);
+/* The donor is overdue, and has no last copy. If it had one before, its patience begins anew. */
+void comeback_not_needed(struct comeback *comeback, uint64_t now);
 /* Makes a LOST donor AWAY, so that it is tried again. No slot may name its slabs. Returns false, and changes
    nothing, if the donor has refused us for good. */
 bool comeback_anew(struct comeback *comeback, uint64_t now);

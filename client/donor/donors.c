@@ -109,6 +109,7 @@ static void donor_leave(struct far *far, unsigned index, uint64_t now)
 	donor->away_at = clock_now();
 	donors_tell_broke(donor);
 	session_suspend(&donor->session);
+	donor->clearing = false;
 	leases_donor_away(&far->leases, index, now);
 	donors_round_end(far, donor);
 }
@@ -539,7 +540,7 @@ static void actions_carry_out(struct far *far, uint64_t now)
 			donor_broke(far, action.donor, donor->session.donor.status, now);
 	}
 	if (wake) {
-		figures_publish(far); /* first: whoever sees a write end in a new slab may ask for the figures */
+		figures_publish(far); /* first: who has waited for a slab may ask for the figures */
 		queues_wake(far, false);
 	}
 }
@@ -556,8 +557,11 @@ static void donor_keep_waiting(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
 
-	if (!far->adopting && comeback_is_overdue(&donor->comeback, now) &&
-	    leases_donor_has_last(&far->leases, index) && comeback_needed(&donor->comeback, now))
+	if (far->adopting || !comeback_is_overdue(&donor->comeback, now))
+		return;
+	if (!leases_donor_has_last(&far->leases, index))
+		comeback_not_needed(&donor->comeback, now);
+	else if (comeback_needed(&donor->comeback, now))
 		donors_tell_needed(far, donor);
 }
 

@@ -124,7 +124,7 @@ void donors_tell_lost(const struct far *far, const struct far_donor *donor)
 void donors_tell_grace(const struct far *far, const struct far_donor *donor)
 {
 	const struct donor *machine = &donor->session.donor;
-	const uint32_t patience_ms = far->config.timeout_ms;
+	const uint32_t patience_ms = far->config.last_timeout_ms;
 
 	if (machine->grace_ms < patience_ms)
 		log_info("donor %s keeps pages for %u s when it hears nothing of this process, which waits for it for "

@@ -76,6 +76,8 @@ void leases_want_granted(struct leases *leases, struct leases_want *want, unsign
 void leases_want_denied(struct leases *leases, struct leases_want *want, unsigned replica, uint64_t now);
 void leases_want_deny(struct leases *leases, struct leases_want *want, int status);
 void leases_wants_start(struct leases *leases, uint64_t now);
+/* Asks donors again for wants that wait for a donor that is away. */
+void leases_wants_retry(struct leases *leases, uint64_t now);
 /* If a want was granted this slab, which the donor now recalls, takes the slab from the want. Releases the slab,
    unless @taken says that the donor has taken it already. Returns false if no want has the slab. */
 bool leases_wants_recall(struct leases *leases, unsigned donor, uint64_t slab, bool taken, uint64_t now);

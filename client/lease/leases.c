@@ -417,32 +417,41 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now)
 	return lost;
 }
 
-/* Returns true if @donor has a copy of the chunk's pages, and no donor that is in reach has another. */
-static bool chunk_has_last_on(const struct leases *leases, uint32_t index, unsigned donor)
+/* Finds out if the chunk has a copy on @donor, and if it has another one in reach. */
+static void chunk_copies(const struct leases *leases, uint32_t index, unsigned donor, bool *ret_there, bool *ret_others)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
-	bool there = false;
 
-	if (chunk_state(leases->table, index) != CHUNK_READY || !chunk_pages_held(leases->table, index))
-		return false;
+	*ret_there = *ret_others = false;
+	if (chunk_state(leases->table, index) != CHUNK_READY)
+		return;
 	chunk_slots(leases->table, index, slots);
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
-		if (slots[i].state != SLOT_FULL)
-			continue;
-		if (slots[i].donor == donor)
-			there = true;
-		else if (leases->donors[slots[i].donor].live && !leases->donors[slots[i].donor].away)
-			return false;
+		const struct leases_donor *other = &leases->donors[slots[i].donor];
+
+		if (slots[i].state == SLOT_FULL && slots[i].donor == donor)
+			*ret_there = true;
+		else if (slots[i].state == SLOT_FULL)
+			*ret_others |= other->live && !other->away;
 	}
-	return there;
 }
 
-bool leases_donor_has_last(const struct leases *leases, unsigned donor)
+bool leases_donor_has_last(struct leases *leases, unsigned donor)
 {
-	for (uint32_t i = 0; i < leases->table->count; i++)
-		if (chunk_has_last_on(leases, i, donor))
-			return true;
-	return false;
+	bool there, others, last = false;
+
+	for (uint32_t i = 0; i < leases->table->count && !last; i++) {
+		chunk_copies(leases, i, donor, &there, &others);
+		last = there && !others && chunk_pages_held(leases->table, i);
+	}
+	for (uint32_t i = 0; i < leases->table->count && last; i++) {
+		chunk_copies(leases, i, donor, &there, &others);
+		if (!there || !others)
+			continue;
+		chunk_hinder(leases->table, i); /* as a write does that waits for the donor */
+		leases_detach_away(leases, i);
+	}
+	return last;
 }
 
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
@@ -508,6 +517,7 @@ void leases_tick(struct leases *leases, uint64_t now)
 	for (unsigned i = 0; i < LEASES_WANTS_MAX && leases_has_room(leases); i++)
 		if (leases->wants[i].active && !leases->wants[i].over && now >= leases->wants[i].deadline)
 			leases_want_deny(leases, &leases->wants[i], -ETIMEDOUT);
+	leases_wants_retry(leases, now);
 	leases_wants_start(leases, now);
 	leases_joins_start(leases, now);
 	fresh_sort(leases, now);
@@ -527,7 +537,7 @@ uint64_t leases_due(const struct leases *leases)
 		const struct leases_want *want = &leases->wants[i];
 
 		if (want->active && !want->over)
-			due = earlier(due, want->deadline);
+			due = earlier(due, want->retry_at ? earlier(want->deadline, want->retry_at) : want->deadline);
 		else if (!want->active && leases->lists[LEASES_WANTED].first)
 			return 0;
 	}

@@ -102,6 +102,7 @@ struct leases_want {
 	bool over; /* the chunk was granted or denied, but requests are still in flight */
 	uint32_t chunk;
 	uint64_t deadline;
+	uint64_t retry_at;                   /* when to ask the donors again that have denied a slab; 0: not due */
 	uint64_t tried;                      /* donors that have denied a slab, one bit each */
 	uint32_t requests[FAR_REPLICAS_MAX]; /* the numbers of requests in flight, or 0 */
 	bool granted[FAR_REPLICAS_MAX];
@@ -201,8 +202,9 @@ void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free);
 void leases_donor_named(struct leases *leases, unsigned donor, const char *failure_domain);
 /* Notes a donor of an adopted store, which was not reached yet and should hold @held slabs. */
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
-/* Returns true if the donor has the last copy of a page: no donor that is in reach has another. Looks at all chunks. */
-bool leases_donor_has_last(const struct leases *leases, unsigned donor);
+/* Returns true if the donor, which is away, has the last copy of a page: no donor that is in reach has another. Then it
+   detaches the donor's slots of all other chunks, so that these get another replica. Looks at all chunks. */
+bool leases_donor_has_last(struct leases *leases, unsigned donor);
 /* leases_donor_away(): the donor cannot be reached. leases_donor_back(): the donor is up again, and holds the @held
    slabs that the chunk table names. */
 void leases_donor_away(struct leases *leases, unsigned donor, uint64_t now);

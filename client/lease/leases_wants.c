@@ -118,7 +118,8 @@ static void want_ask(struct leases *leases, struct leases_want *want, unsigned r
 /*
  * Called if no further donor can be asked. If a donor is away or lost, the chunk begins with the granted replicas
  * once all requests are answered. It gets the missing replicas later (leases_joins.c). If nothing was granted or
- * requested, the want waits for donors that are away. Otherwise the chunk is denied.
+ * requested, the want waits for donors that are away, and asks the others again now and then. Otherwise the chunk is
+ * denied.
  */
 static void want_exhausted(struct leases *leases, struct leases_want *want, bool ahead, uint64_t now)
 {
@@ -133,8 +134,10 @@ static void want_exhausted(struct leases *leases, struct leases_want *want, bool
 			want_fulfil(leases, want, now);
 		return;
 	}
-	if (!ahead && leases_donors_away(leases))
+	if (!ahead && leases_donors_away(leases)) {
+		want->retry_at = now + leases->config.pause_ns;
 		return;
+	}
 	/* If a write has begun to wait for this chunk meanwhile, -EAGAIN makes the write ask again. */
 	leases_want_deny(leases, want, ahead ? -EAGAIN : -ENOSPC);
 }
@@ -163,6 +166,18 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 			return;
 		}
 		want_ask(leases, want, i, (unsigned)donor);
+	}
+}
+
+void leases_wants_retry(struct leases *leases, uint64_t now)
+{
+	for (unsigned i = 0; i < LEASES_WANTS_MAX && leases_has_room(leases); i++) {
+		struct leases_want *want = &leases->wants[i];
+
+		if (!want->active || want->over || !want->retry_at || now < want->retry_at)
+			continue;
+		want->retry_at = want->tried = 0;
+		want_step(leases, want, now);
 	}
 }
 

@@ -11,7 +11,7 @@
 
 /* Each kind of line is logged at most once in this time. */
 #define COMPLAIN_NS UINT64_C(1000000000)
-/* For this long after an adoption, writes of the earlier process may not have been repeated yet. Twice timeout_ms
+/* For this long after an adoption, writes of the earlier process may not have been repeated yet. Twice last_timeout_ms
    is added, because these writes may wait for donors. */
 #define QUIET_NS UINT64_C(10000000000)
 
@@ -24,7 +24,7 @@ static bool writes_are_redone(const struct repair *repair)
 {
 	const struct copier *copier = repair->chore.copier;
 	struct far *far = copier->far;
-	uint64_t quiet_ns = QUIET_NS + 2 * far->config.timeout_ms * UINT64_C(1000000);
+	uint64_t quiet_ns = QUIET_NS + 2 * far->config.last_timeout_ms * UINT64_C(1000000);
 	unsigned redone = far->adopted && copier->now < copier->opened + quiet_ns;
 	const struct far_queue *queue;
 

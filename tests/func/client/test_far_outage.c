@@ -4,6 +4,7 @@
  */
 #include "tests/func/client/traffic.h"
 
+#include <pthread.h>
 #include <signal.h>
 
 #define TIMEOUT_MS 1000u
@@ -32,6 +33,17 @@ static void all_donors(const struct rig *rig, int signal)
 		kill(rig->donors[i].pid, signal);
 }
 
+static void *wake_one_by_one(void *argument)
+{
+	const struct rig *rig = argument;
+
+	sleep_ms(OUTAGE_MS);
+	kill(rig->donors[0].pid, SIGCONT);
+	sleep_ms(TIMEOUT_MS / 2);
+	kill(rig->donors[1].pid, SIGCONT);
+	return NULL;
+}
+
 static void outage_of_all_donors_loses_no_page(void)
 {
 	struct rig rig;
@@ -44,6 +56,25 @@ static void outage_of_all_donors_loses_no_page(void)
 	ok(log_count(NEEDED) && !log_count(LOST),
 	   "no donor is lost in an outage of all that is longer than the timeout");
 	ok(traffic_good(&traffic) && !rig_stats(&rig).lost_pages, "after the outage all pages are right");
+	log_show();
+	rig_close(&rig);
+}
+
+/* Requests wait during the outage. The second donor comes back later than the first one. */
+static void donors_that_return_one_by_one_are_kept(void)
+{
+	struct rig rig;
+
+	open_rig(&rig, 60000, 4);
+	all_donors(&rig, SIGSTOP);
+	pthread_t thread;
+	pthread_create(&thread, NULL, wake_one_by_one, &rig);
+	traffic_run(&traffic, OUTAGE_MS);
+	pthread_join(thread, NULL);
+	traffic_run(&traffic, 500);
+	ok(log_count(NEEDED) <= 2, "each donor with last copies is told of once, although requests wait for it");
+	ok(!log_count(LOST), "a donor that returns soon after another one is not lost");
+	ok(traffic_good(&traffic) && !rig_stats(&rig).lost_pages, "requests that waited during the outage are right");
 	log_show();
 	rig_close(&rig);
 }
@@ -83,6 +114,7 @@ int main(void)
 {
 	log_keep();
 	outage_of_all_donors_loses_no_page();
+	donors_that_return_one_by_one_are_kept();
 	donor_that_stays_away_is_lost_once_another_is_back();
 	last_copies_are_given_up_in_the_end();
 	return tap_done();

@@ -205,6 +205,20 @@ static void donor_with_the_last_copy_is_waited_for_longer(void)
 	ok(comeback_is_overdue(&comeback, last) && comeback_needed(&comeback, last) &&
 	       comeback_due(&comeback) == last + 1 && !comeback_needed(&comeback, last + 1),
 	   "waits of a request in earlier outages count against last_ns");
+	comeback = trying(-ETIMEDOUT);
+	comeback.last_ns = last;
+	ok(comeback_needed(&comeback, PATIENCE) && !comeback_needed(&comeback, PATIENCE + MS),
+	   "only the first step of longer patience is news");
+	comeback_waits(&comeback, 0);
+	ok(!comeback_is_overdue(&comeback, PATIENCE + 2 * MS), "a request that waits does not end a step");
+	now = PATIENCE + COMEBACK_NEEDED_NS;
+	comeback_not_needed(&comeback, now);
+	comeback_waits(&comeback, 0);
+	ok(!comeback_is_overdue(&comeback, now + PATIENCE - 1) && comeback_is_overdue(&comeback, now + PATIENCE),
+	   "a donor has patience anew when another one with its pages is back");
+	comeback_not_needed(&comeback, now + PATIENCE);
+	ok(lost(&comeback, comeback_tick(&comeback, now + PATIENCE), COMEBACK_TOO_LATE),
+	   "a donor that was not needed again is lost then");
 }
 
 static struct comeback adopted(uint64_t incarnation)

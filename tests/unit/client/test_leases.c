@@ -242,6 +242,62 @@ static void chunk_with_one_replica_is_rebuilt_first(void)
 }
 
 /* A chunk whose checksums have no memory does not ask for a slab. */
+static void last_copies_are_told_from_others(void)
+{
+	struct leases_action action;
+	unsigned donors, one, other;
+
+	world_open(CHUNKS, 2, 2, 1);
+	leases_donor_heard(&world.leases, 0, 10 * SLAB);
+	leases_donor_heard(&world.leases, 1, 10 * SLAB);
+	donors = chunk_make(3);
+	one = 0;
+	other = 1;
+	ok(donors == 3, "a chunk has a copy on both donors");
+	leases_donor_away(&world.leases, one, 10);
+	ok(!leases_donor_has_last(&world.leases, one),
+	   "a donor has no last copy while another donor with it is in reach");
+	leases_donor_away(&world.leases, other, 20);
+	ok(leases_donor_has_last(&world.leases, one) && leases_donor_has_last(&world.leases, other),
+	   "both donors have last copies while both are away");
+	ok(chunk_full(3) == 3, "no slot is detached while all copies are last ones");
+	chunk_place(4, (const struct chunk_slot[FAR_REPLICAS_MAX]){{.state = SLOT_FULL, .donor = one, .slab = 50},
+								   {.state = SLOT_EMPTY}});
+	leases_donor_back(&world.leases, other, 1, 9 * SLAB, 30);
+	ok(leases_donor_has_last(&world.leases, one), "a chunk with one copy makes its donor needed");
+	ok(chunk_full(3) == 1u << other && chunk_full(4) == 1u << one,
+	   "chunks with another copy do without the donor that is needed for one chunk");
+	while (world_next(&action))
+		;
+	chunk_unhold(4, 40);
+	ok(!leases_donor_has_last(&world.leases, one), "a chunk without pages needs no donor");
+	world_close();
+}
+
+/* A donor is away, the other one is full, and has room later. */
+static void waiting_chunk_asks_full_donors_again(void)
+{
+	struct leases_action action;
+	struct chunk_view view;
+
+	world_open(CHUNKS, 2, 1, 1);
+	leases_donor_heard(&world.leases, 0, 0);
+	leases_donor_heard(&world.leases, 1, SLAB);
+	leases_donor_away(&world.leases, 0, 5);
+	chunk_want(3, 10);
+	world_next(&action);
+	leases_donor_heard(&world.leases, 1, 0);
+	leases_denied(&world.leases, 1, action.request, 20);
+	ok(world_is_quiet() && chunk_state(&world.table, 3) == CHUNK_WANTED && leases_due(&world.leases) == 20 + PAUSE,
+	   "a chunk waits for a donor that is away when the other one is full");
+	leases_donor_heard(&world.leases, 1, SLAB);
+	leases_tick(&world.leases, 20 + PAUSE);
+	ok(world_next_is(LEASES_ASK, &action) && action.donor == 1, "the full donor is asked again after a pause");
+	world_grant(&action, 9, 30 + PAUSE);
+	ok(chunk_hold(&world.table, 3, 1, &view) == CHUNK_HELD, "the chunk has a slab when the donor has room");
+	world_close();
+}
+
 static void chunk_without_memory_for_checksums_is_denied(void)
 {
 	static const uint8_t secret[INTEGRITY_SECRET_SIZE];
@@ -279,6 +335,8 @@ int main(void)
 	idle_slab_serves_another_chunk();
 	lost_donor_takes_its_pages_along();
 	slab_asked_ahead_serves_the_first_chunk_in_need();
+	last_copies_are_told_from_others();
+	waiting_chunk_asks_full_donors_again();
 	chunk_without_memory_for_checksums_is_denied();
 	hindered_chunks_detach_after_the_claims();
 	chunk_with_one_replica_is_rebuilt_first();
