@@ -74,7 +74,7 @@ struct far_config {
 	bool encrypt;
 	/* How long donors keep the slabs after this process has ended (the grace time). The least is 2 s. 0 means 2
 	   s, or 60 s with a state file. A process that falls silent without ending may only be paused. In this case
-	   donors keep the slabs longer: at least 601 s, and at least timeout_ms plus 1 s. */
+	   donors keep the slabs longer: at least 601 s, and at least last_timeout_ms plus 1 s. */
 	unsigned grace_ms;
 	unsigned timeout_ms; /* a donor out of reach for this long is lost; 0 for the default of far_timeout_ms() */
 	/* A donor out of reach that has the last copy of a page is lost after this long, but not before timeout_ms.

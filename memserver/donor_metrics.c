@@ -40,7 +40,7 @@ static const struct metrics_figure figures[] = {
     FIGURE("reserve_bytes", GAUGE, "Memory that stays available to this machine (--reserve).", reserve_bytes),
     FIGURE("donated_bytes", GAUGE, "Memory that the donor can lend at present, leased memory included.", donated_bytes),
     FIGURE("leased_bytes", GAUGE, "Memory of slabs that clients lease.", leased_bytes),
-    FIGURE("free_bytes", GAUGE, "Memory that clients can still lease at present.", free_bytes),
+    FIGURE("free_bytes", GAUGE, "Memory that clients can still lease, or as soon as it is cleared.", free_bytes),
     FIGURE("slab_bytes", GAUGE, "The size of a slab (--slab).", slab_bytes),
     FIGURE("slabs_in_use", GAUGE, "Slabs that are not free.", slabs_in_use),
     FIGURE("slabs_revoking", GAUGE, "Slabs that the donor has asked back and that are not released yet.",

@@ -30,7 +30,7 @@
  * The client may use a recalled slab until the deadline. If a returning client claims the slab, the book tells it again
  * of the recall. The client has 8/10 of the time between recall and release (`revoke_ns`). Its last requests can end in
  * the next tenth. Then the book takes the slab, and the last tenth is for clearing it. While more slabs are in use than
- * the caller allows, or while the donor drains, the book grants nothing and clients see no free capacity.
+ * the caller allows, or while the donor drains, the book grants nothing.
  *
  * A connection holds few unsent messages. The book therefore sends a client at most LEASE_NOTICES notices, and
  * further notices only after a message from the client. A PING after the last notice makes the client answer. When
