@@ -94,11 +94,11 @@ static void a_lease_is_prepared_granted_cleared_and_returned(void)
 	name = action.name;
 	lease_release(book, a, 8, name);
 	ok(next_is(book, LEASE_CLEAR, &action) && quiet(book), "a RELEASE causes clearing, and no answer yet");
-	ok(leased(book) == 1, "a slab being cleared is not free");
+	ok(leased(book) == 0 && lease_in_use(book) == 1, "a slab being cleared is neither leased nor free");
 	lease_cleared(book, action.slab);
 	ok(next_is(book, LEASE_RETURNED, &action) && action.request == 8 && action.name == name && action.session == a,
 	   "a slab that is cleared causes the answer to its RELEASE");
-	ok(leased(book) == 0, "a slab that is cleared is free");
+	ok(lease_in_use(book) == 0, "a slab that is cleared is free");
 	ok(lease(book, a, 9).name != name, "the next lease of the same slab has another name");
 	lease_close(book);
 }
@@ -196,7 +196,8 @@ static void leases_of_a_vanished_client_end_after_its_grace_time(void)
 	   "the slab of a vanished client is cleared after its grace time");
 	ok(next_is(book, LEASE_FORGET, &action) && action.session == a && quiet(book),
 	   "the session of a vanished client is forgotten after its slab's CLEAR");
-	ok(clients(book) == 0 && leased(book) == 1, "the slab of a forgotten session is not free before it is cleared");
+	ok(clients(book) == 0 && lease_in_use(book) == 1,
+	   "the slab of a forgotten session is not free before it is cleared");
 	lease_cleared(book, one.slab);
 	ok(quiet(book) && leased(book) == 0,
 	   "the slab of a forgotten session is free once it is cleared, without a message");
