@@ -5,8 +5,11 @@
  * standard input. The process reads one request (helper_message.h), finds out who sent it (helper_peer.h), and takes a
  * record in the ledger (helper_ledger.h). Only then it makes the control group and the device (run_space.h), moves the
  * sender into the group, and answers. It keeps everything until the connection ends, or a signal comes. Then it ends
- * the processes in the group and removes everything. If that fails, it tries again, and the record still counts. If the
- * process is killed, the guard removes everything (run_guard.h).
+ * the processes in the group and removes everything. If the process is killed, the guard does so (run_guard.h).
+ *
+ * The device cannot be removed while pages of other programs are on it that have no room in memory. Then a second
+ * process, the remover, tries again until it succeeds. A signal ends only the first process, and the record counts until
+ * both have ended.
  *
  * Everything but two sizes comes from the administrator's configuration: /etc/farpage/farpage.ini.
  *
@@ -34,15 +37,18 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define REQUEST_MS 5000 /* a client that has connected must send its request in this time */
 #define AGAIN_S 10      /* time between two attempts to remove everything */
+#define LOOK_MS 500     /* time between two looks at what the remover has done */
 
 struct helper {
 	struct run_options options;
 	struct helper_limits limits;
 	int socket;
+	int signal_fd; /* becomes readable when a signal comes, and is never read, so signals stay pending */
 	struct helper_peer peer;
 	struct run_space space;
 };
@@ -179,11 +185,12 @@ static enum helper_status answer(const struct helper *helper, enum helper_status
 
 /* Returns a descriptor that becomes readable when the connection ends, or has a message, or one of @signals comes.
    Returns -1 on failure. */
-static int wake_open(const struct helper *helper, const sigset_t *signals)
+static int wake_open(struct helper *helper, const sigset_t *signals)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP};
-	int fd = epoll_create1(EPOLL_CLOEXEC), signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (fd >= 0 && signal_fd >= 0 && !epoll_ctl(fd, EPOLL_CTL_ADD, signal_fd, &event) &&
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	helper->signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd >= 0 && helper->signal_fd >= 0 && !epoll_ctl(fd, EPOLL_CTL_ADD, helper->signal_fd, &event) &&
 	    !epoll_ctl(fd, EPOLL_CTL_ADD, helper->socket, &event))
 		return fd;
 	log_error("cannot wait: %m");
@@ -205,12 +212,48 @@ static void keep(struct helper *helper, int wake)
 		log_warning("process %d sent a second message, which ends its connection", (int)helper->peer.pid);
 }
 
-/* Removes everything, with attempts until it succeeds or one of @signals comes. */
-static void remove_all(struct helper *helper, const sigset_t *signals)
+static void tell(const struct helper *helper, enum helper_removal removal)
 {
-	const struct timespec pause = {.tv_sec = AGAIN_S};
-	while (run_space_end(&helper->space) && !signals_came(signals))
-		sigtimedwait(signals, NULL, &pause);
+	char byte = (char)removal;
+	send(helper->socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* The remover. It outlives the helper, and ignores signals, because nobody else would remove the device. */
+static void __attribute__((noreturn)) remove_until_done(struct helper *helper)
+{
+	static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+	close(helper->socket); /* the client must not wait for this process */
+	setsid();
+	for (unsigned i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
+		signal(ignored[i], SIG_IGN);
+	do
+		sleep(AGAIN_S);
+	while (run_space_end(&helper->space));
+	_exit(0);
+}
+
+/* Removes everything. Returns true when nothing is left. Returns false after a signal; then the remover goes on. */
+static bool remove_all(struct helper *helper)
+{
+	struct pollfd signalled = {.fd = helper->signal_fd, .events = POLLIN};
+	bool removed = run_space_end(&helper->space) == 0, told = false;
+	pid_t remover = 0;
+	int status;
+	while (!removed) {
+		if (remover <= 0 && (remover = fork()) == 0)
+			remove_until_done(helper);
+		if (!told && access(helper->space.group.folder, F_OK) < 0) {
+			tell(helper, HELPER_REMAINS);
+			told = true;
+		}
+		if (poll(&signalled, 1, LOOK_MS) > 0 && remover > 0)
+			return false;
+		if (remover > 0 && waitpid(remover, &status, WNOHANG) == remover) {
+			removed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+			remover = 0; /* if it was killed, there will be another one */
+		}
+	}
+	return true;
 }
 
 int command_helper(int argc, char **argv)
@@ -236,8 +279,7 @@ int command_helper(int argc, char **argv)
 	result = answer(&helper, result);
 	if (!result)
 		keep(&helper, wake);
-	remove_all(&helper, &signals);
-	if (!result && !signals_came(&signals))
-		send(helper.socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (remove_all(&helper) && !result && !signals_came(&signals))
+		tell(&helper, HELPER_REMOVED);
 	return result ? COMMAND_FAILED : COMMAND_OK;
 }

@@ -69,9 +69,14 @@ int helper_call_ask(int socket, uint64_t local, uint64_t swap, struct helper_ans
 
 void helper_call_end(int socket, bool answered)
 {
-	char unused;
+	char removal;
 	shutdown(socket, SHUT_WR);
-	if (receive(socket, &unused, sizeof unused) <= 0 && answered)
+	ssize_t length = receive(socket, &removal, sizeof removal);
+	if (length > 0 && removal == HELPER_REMAINS)
+		log_warning(
+		    "the device holds pages of other programs, which have no room in memory; the helper removes "
+		    "it later, and until then it counts for you");
+	if (length <= 0 && answered)
 		log_error("the helper was ended, and the command with it: ask the administrator for its log");
 	close(socket);
 }

@@ -23,8 +23,8 @@ int helper_call_open(void);
 /* Connects @socket and asks for @local bytes of memory and @swap bytes of swap space (0 for as much as possible).
    Returns 0 when this process is in the control group, or -errno after one logged line. */
 int helper_call_ask(int socket, uint64_t local, uint64_t swap, struct helper_answer *ret_answer);
-/* Ends the connection, and waits until the helper has removed everything. Logs one line if the helper was ended before
-   that. @answered tells if helper_call_ask() has returned 0. */
+/* Ends the connection, and waits until the helper has removed everything, or has removed the control group and failed
+   to remove the device. Logs one line in the second case, and if the helper was ended before. @answered tells if helper_call_ask() has returned 0. */
 void helper_call_end(int socket, bool answered);
 
 #endif

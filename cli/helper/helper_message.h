@@ -8,7 +8,7 @@
  *     run     sends one request: how much local memory, and how much swap space
  *     helper  sends one answer, and then keeps what it has made
  *     run     ends its side of the connection
- *     helper  removes what it has made, and sends one byte if it has succeeded
+ *     helper  removes what it has made, and sends one byte (enum helper_removal), or none if a signal ends it
  *
  * The request has no name, path or address, so it cannot point the helper at anything. Donors and keys are in the
  * administrator's configuration.
@@ -36,10 +36,16 @@ enum helper_status {
 	HELPER_FULL,         /* the limit on all devices, or on their total size, is reached */
 	HELPER_USER_DEVICES, /* the user has as many devices as one user may have */
 	HELPER_USER_SWAP,    /* the user would have more swap space than one user may have */
-	HELPER_PEER,         /* the process has ended, is traced, or has changed its user */
+	HELPER_PEER,         /* the process may not be moved: see helper_peer.h */
 	HELPER_DONORS,       /* the donors do not answer, or have no room */
 	HELPER_SPACE,        /* the control group or the device cannot be made */
 	HELPER_STATUSES
+};
+
+/* The byte that the helper sends at the end. */
+enum helper_removal {
+	HELPER_REMOVED, /* everything */
+	HELPER_REMAINS, /* only the device is left; the helper goes on trying to remove it */
 };
 
 struct helper_request {

@@ -4,17 +4,33 @@
 #include "common/text_file.h"
 
 #include <errno.h>
+#include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
+
+#define TRACE_S 5 /* PTRACE_SEIZE waits while the process is in execve(2), which a user can make wait for ever */
+
+/* Returns true if the process is in the same user namespace as this process. */
+static bool has_our_namespace(pid_t pid)
+{
+	struct stat ours, its;
+	char path[32];
+	snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
+	if (stat("/proc/self/ns/user", &ours))
+		return errno == ENOENT; /* this kernel has no user namespaces */
+	return stat(path, &its) == 0 && its.st_dev == ours.st_dev && its.st_ino == ours.st_ino;
+}
 
 int helper_peer_find(int socket, struct helper_peer *ret_peer)
 {
@@ -25,6 +41,8 @@ int helper_peer_find(int socket, struct helper_peer *ret_peer)
 		return -errno;
 	if (user.pid <= 0) /* a process of a PID namespace that is not visible here */
 		return -ESRCH;
+	if (!has_our_namespace(user.pid) || !getpwuid(user.uid))
+		return -EPERM;
 	size = sizeof fd;
 	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size)) {
 		if (errno != ENOPROTOOPT)
@@ -62,10 +80,18 @@ static bool has_its_user(const struct helper_peer *peer)
 /* Runs in a child, whose end ends the tracing. Returns 0 or -errno. */
 static int move_traced(const struct helper_peer *peer, const struct run_group *group)
 {
+	sigset_t alarms;
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	signal(SIGALRM, SIG_DFL);
+	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+	alarm(TRACE_S);
 	if (ptrace(PTRACE_SEIZE, peer->pid, NULL, NULL))
 		return -errno;
 	if (!helper_peer_lives(peer) || !has_its_user(peer))
 		return -ESRCH;
+	if (!has_our_namespace(peer->pid))
+		return -EPERM;
 	return run_group_move(group, peer->pid);
 }
 
@@ -80,5 +106,7 @@ int helper_peer_move(const struct helper_peer *peer, const struct run_group *gro
 	while (waitpid(child, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
-	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+	if (WIFEXITED(status))
+		return -WEXITSTATUS(status);
+	return WTERMSIG(status) == SIGALRM ? -ETIMEDOUT : -EIO;
 }

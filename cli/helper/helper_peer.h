@@ -12,6 +12,10 @@
  * process ended before the helper began, another process may have its number. Then the helper moves a process only if
  * it has the same user, which could do to that process whatever the helper does.
  *
+ * Limits are for each user, so one person must not be several users. With subordinate ids (subuid(5)) a person can have
+ * thousands of user ids in a user namespace of his or her own. So a process in another user namespace is refused. A
+ * setuid file of such an id gives the id to a process outside, so ids without an account are refused, too.
+ *
  * Threads: one. Source: unix(7), Yama in the kernel's Documentation/admin-guide/LSM.
  */
 #ifndef CLI_HELPER_PEER_H
@@ -27,12 +31,13 @@ struct helper_peer {
 	int fd; /* a pidfd; the kernel closes it when the helper ends */
 };
 
-/* Finds the process that has connected @socket. Returns 0 or -errno: -ESRCH if the process has ended. */
+/* Finds the process that has connected @socket. Returns 0 or -errno: -ESRCH if the process has ended, -EPERM if it is in
+   another user namespace or its user has no account. */
 int helper_peer_find(int socket, struct helper_peer *ret_peer);
 /* Returns true if the process has not ended. */
 bool helper_peer_lives(const struct helper_peer *peer);
 /* Moves the process into @group. Returns 0 or -errno: -ESRCH if the process has ended or has another user now, -EPERM
-   if it is traced already. */
+   if it is traced already or in another user namespace, -ETIMEDOUT if it cannot be traced within five seconds. */
 int helper_peer_move(const struct helper_peer *peer, const struct run_group *group);
 
 #endif

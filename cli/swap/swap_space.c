@@ -165,8 +165,9 @@ static void progress_print(const char *path, uint64_t all)
 			size_format(all, total));
 }
 
-/* Waits for @child. A signal in @set other than SIGCHLD ends only the child. Returns the wait status. */
-static int child_wait(pid_t child, const struct swap_area *area, const sigset_t *set)
+/* Waits for @child. A signal in @set other than SIGCHLD ends only the child. Its number is written to *@signal_came.
+   Returns the wait status. */
+static int child_wait(pid_t child, const struct swap_area *area, const sigset_t *set, int *signal_came)
 {
 	const struct timespec step = {.tv_nsec = PROGRESS_NS};
 	bool terminal = isatty(STDERR_FILENO);
@@ -174,8 +175,10 @@ static int child_wait(pid_t child, const struct swap_area *area, const sigset_t 
 
 	while (waitpid(child, &status, WNOHANG) != child) {
 		signal_number = sigtimedwait(set, NULL, &step);
-		if (signal_number > 0 && signal_number != SIGCHLD)
+		if (signal_number > 0 && signal_number != SIGCHLD) {
 			kill(child, SIGKILL);
+			*signal_came = signal_number;
+		}
 		if (terminal)
 			progress_print(area->path, area->used);
 	}
@@ -189,7 +192,7 @@ static int swap_end(const struct swap_area *area)
 	struct swap_area after;
 	sigset_t set, before;
 	pid_t child, parent = getpid();
-	int status;
+	int status, came = 0;
 
 	signals_block(&set, &before);
 	sigaddset(&set, SIGCHLD);
@@ -201,7 +204,9 @@ static int swap_end(const struct swap_area *area)
 			_exit(EINTR);
 		_exit(swapoff(area->path) < 0 ? errno : 0);
 	}
-	status = child < 0 ? -errno : child_wait(child, area, &set);
+	status = child < 0 ? -errno : child_wait(child, area, &set, &came);
+	if (came && sigismember(&before, came) == 1)
+		raise(came); /* a caller that had blocked it looks for it as pending */
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (child < 0) {
 		log_error("cannot start: %s", strerror(-status));

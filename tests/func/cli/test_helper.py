@@ -22,6 +22,7 @@ CONFIG = FOLDER / "farpage.ini"
 REQUEST = struct.Struct("=IIQQ")
 STATUSES = ("ok", "short", "other", "local", "swap", "full", "user devices", "user swap", "peer", "donors", "space")
 USER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all")
+NOBODYS = ("setpriv", "--reuid=4294967000", "--regid=65534", "--clear-groups", "--inh-caps=-all")
 STRANGER = ("setpriv", "--reuid=65534", "--regid=65533", "--clear-groups", "--inh-caps=-all")
 
 # Fills argv[1] MiB, forks argv[2] times, and checks each page in each process. With argv[3], waits after filling.
@@ -135,9 +136,9 @@ def client(how, message, user=USER):
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def asked(message, how="ask"):
+def asked(message, how="ask", user=USER):
     """Sends a message as the user. Returns the name of the answer's status, and its text."""
-    with client(how, message) as process:
+    with client(how, message, user) as process:
         out, err = process.communicate(timeout=60)
     words = out.splitlines()[0].split(" ", 2) if out else ["-1", "0", err]
     return STATUSES[int(words[0])] if int(words[0]) >= 0 else "no answer", words[2]
@@ -238,6 +239,43 @@ def ends_are_cleaned_up(program):
     ok(nothing_left(), "a client that is killed leaves nothing", everything())
 
 
+def group_for_another_program():
+    """Makes a control group with a limit below what PROGRAM will fill. Returns its folder, or None if that is impossible."""
+    v1 = (GROUPS / "memory/memory.limit_in_bytes").exists()
+    folder = GROUPS / ("memory/test-helper-other" if v1 else "test-helper-other")
+    folder.mkdir()
+    limit = folder / ("memory.limit_in_bytes" if v1 else "memory.max")
+    if limit.exists():
+        limit.write_text("16M", encoding="ascii")
+        return folder
+    folder.rmdir()
+    return None
+
+
+def device_with_pages_of_others_is_removed_later(program, number, name):
+    if disks.swaps() or not (folder := group_for_another_program()):
+        return
+    process = begun("--engine", "swap", "--quiet", "--", program, "32", "0", "hold")
+    ok(process.stdout.readline() == "full\n", "a user's run holds its memory before another program needs memory")
+    command = ["sh", "-c", f'echo $$ >"{folder}/cgroup.procs" && exec {program} 64 0 hold']
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as other:
+        ok(other.stdout.readline() == "full\n", "another program has pages on the device of the user's run")
+        child = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii").split()[0]
+        os.kill(int(child), signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+        ok("pages of other programs" in err and "was ended" not in err,
+           "farpage run ends with a line while other programs have pages on its device", err, helper.says())
+        keeper = helper.processes[-1]
+        ok(keeper.poll() is None and everything() != BEFORE, "the helper goes on while the device remains", everything())
+        keeper.send_signal(number)
+        ok(wait_until(lambda: keeper.poll() is not None) and everything() != BEFORE,
+           f"{name} ends the helper while the device remains", everything())
+        other.kill()
+    ok(wait_until(lambda: everything() == BEFORE, 30), f"after {name} of the helper, the device is removed when the pages are gone",
+       everything(), helper.says())
+    folder.rmdir()
+
+
 def bad_requests_are_refused():
     for name, message, status in (
             ("a short message", request()[:-1], "short"), ("a long message", request() + b"\0", "short"),
@@ -249,6 +287,11 @@ def bad_requests_are_refused():
         answer = asked(message)
         ok(answer[0] == status and len(answer[1]) > 20, f"the helper refuses {name}", answer)
     ok(asked(request(swap=16 * MIB), "traced")[0] == "peer", "the helper refuses a process that is traced")
+    if run(*USER, "unshare", "--user", "true", cwd="/").returncode == 0:
+        answer = asked(request(swap=16 * MIB), user=(*USER, "unshare", "--user"))
+        ok(answer[0] == "peer" and "namespace" in answer[1], "the helper refuses a process in a user namespace", answer)
+    answer = asked(request(swap=16 * MIB), user=NOBODYS)
+    ok(answer[0] == "peer" and "account" in answer[1], "the helper refuses a user id without an account", answer)
     ok(nothing_left(), "refused requests leave nothing", everything())
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(str(SOCKET))
@@ -324,6 +367,8 @@ user_runs_a_forking_program(lender, FOLDER / "program")
 command_alone_is_in_the_group()
 group_of_a_user_is_not_trusted()
 ends_are_cleaned_up(FOLDER / "program")
+device_with_pages_of_others_is_removed_later(FOLDER / "program", signal.SIGTERM, "SIGTERM")
+device_with_pages_of_others_is_removed_later(FOLDER / "program", signal.SIGKILL, "SIGKILL")
 bad_requests_are_refused()
 limits_hold(lender, FOLDER / "program")
 runs_are_refused(lender)

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -17,7 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define NO_ACCOUNT 4294967000u /* a user id that no system gives to anybody */
+
 static struct run_group group;
+static uid_t connect_as; /* the user of the next process that start() starts; 0 for root */
+static int ready_fd;     /* in that process: gets a byte when the process is ready */
 
 static const char *moved(void)
 {
@@ -45,6 +51,9 @@ static pid_t start(void (*act)(void), int *ret_socket)
 	pid_t pid = fork();
 	if (pid == 0) {
 		int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		ready_fd = ready[1];
+		if (connect_as && setresuid(connect_as, connect_as, connect_as))
+			_exit(1);
 		if (connect(fd, (const struct sockaddr *)&address, size))
 			_exit(1);
 		if (act)
@@ -141,6 +150,88 @@ static bool is_refused(void (*act)(void), int error)
 	return good;
 }
 
+static void change_namespace(int unused)
+{
+	(void)unused;
+	if (unshare(CLONE_NEWUSER))
+		_exit(1);
+	raise(SIGSTOP);
+}
+
+static void change_namespace_when_told(void)
+{
+	signal(SIGUSR1, change_namespace);
+}
+
+static void another_user_namespace_is_refused(void)
+{
+	struct helper_peer peer, unused;
+	int fd, status;
+	pid_t pid = start(change_namespace_when_told, &fd);
+	group_empty();
+	ok(helper_peer_find(fd, &peer) == 0, "a process is found before it enters a user namespace");
+	kill(pid, SIGUSR1);
+	if (waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status)) {
+		ok(helper_peer_find(fd, &unused) == -EPERM, "a process in another user namespace is refused");
+		ok(helper_peer_move(&peer, &group) == -EPERM && !*moved(),
+		   "a process that entered a user namespace later is not moved");
+		end(pid);
+	} else {
+		tap_skip("a process in another user namespace is refused", "no user namespaces");
+	}
+	close(fd);
+}
+
+static void user_without_account_is_refused(void)
+{
+	struct helper_peer peer;
+	int fd;
+	connect_as = NO_ACCOUNT;
+	pid_t pid = start(NULL, &fd);
+	connect_as = 0;
+	ok(helper_peer_find(fd, &peer) == -EPERM, "a user id without an account is refused");
+	end(pid);
+	close(fd);
+}
+
+static void *be_traced_thread(void *traced)
+{
+	be_traced();
+	pthread_barrier_wait(traced);
+	pause();
+	return NULL;
+}
+
+/* Hangs in execve(2), which waits for the other thread's end. That needs its tracer, which is this test. */
+static void hang(void)
+{
+	pthread_barrier_t traced;
+	pthread_t thread;
+	pthread_barrier_init(&traced, NULL, 2);
+	if (pthread_create(&thread, NULL, be_traced_thread, &traced))
+		_exit(1);
+	pthread_barrier_wait(&traced);
+	if (write(ready_fd, "", 1) == 1)
+		execl("/bin/sh", "sh", "-c", "exit 1", NULL);
+	_exit(1);
+}
+
+static void hanging_peer_does_not_hang_the_helper(void)
+{
+	struct helper_peer peer;
+	siginfo_t ended;
+	int fd;
+	pid_t pid = start(hang, &fd);
+	group_empty();
+	waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT | __WALL); /* now only this test can end execve() */
+	ok(helper_peer_find(fd, &peer) == 0 && helper_peer_move(&peer, &group) == -ETIMEDOUT && !*moved(),
+	   "a process that hangs in execve is given up after some seconds");
+	kill(pid, SIGKILL);
+	while (waitpid(-1, NULL, __WALL) > 0)
+		;
+	close(fd);
+}
+
 int main(void)
 {
 	if (geteuid() != 0)
@@ -150,5 +241,8 @@ int main(void)
 	another_process_with_the_number_is_not_moved();
 	ok(is_refused(change_user, -ESRCH), "a process that has another user now is not moved");
 	ok(is_refused(be_traced, -EPERM), "a process that is traced is not moved");
+	another_user_namespace_is_refused();
+	user_without_account_is_refused();
+	hanging_peer_does_not_hang_the_helper();
 	return tap_done();
 }

@@ -29,6 +29,7 @@ static struct {
 	const char *mkswap; /* the program that runs in place of mkswap(8) */
 	int on, off;        /* errno of swapon(2) and swapoff(2), or 0 */
 	int signal;         /* the signal that comes during swapon(2), or 0 */
+	bool hang;          /* swapoff(2) goes on until it is killed */
 	unsigned detached;  /* devices removed */
 } machine;
 static char said[4096];
@@ -54,6 +55,8 @@ int __wrap_swapon(const char *path, int flags)
 int __wrap_swapoff(const char *path)
 {
 	(void)path;
+	if (machine.hang)
+		pause();
 	errno = machine.off;
 	return machine.off ? -1 : 0;
 }
@@ -158,10 +161,26 @@ static void failures_to_end_swap_space_are_named(void)
 	ok(is_one_line("swapoff", strerror(EPERM)), "one line names swapoff and its error");
 }
 
+static void caller_that_blocked_a_signal_finds_it_pending(void)
+{
+	sigset_t blocked, before, pending;
+
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGTERM);
+	sigprocmask(SIG_BLOCK, &blocked, &before);
+	raise(SIGTERM);
+	machine = (typeof(machine)){.off = EPERM, .hang = true};
+	ok(perform(false) == -EINTR && !machine.detached, "a signal ends swapoff(2)");
+	ok(sigpending(&pending) == 0 && sigismember(&pending, SIGTERM) == 1,
+	   "a signal that ended swapoff(2) is pending afterwards for a caller that had blocked it");
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
 int main(void)
 {
 	failures_to_make_swap_space_are_named();
 	signal_removes_what_was_made();
 	failures_to_end_swap_space_are_named();
+	caller_that_blocked_a_signal_finds_it_pending();
 	return tap_done();
 }
