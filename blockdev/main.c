@@ -8,12 +8,24 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* The exit status for settings that are wrong. The systemd units do not restart a daemon that ended with this
    status. */
 #define USAGE 2
+
+/* Returns true if a process waits for this daemon's start. It may show its user the lines, also those about settings. */
+static bool is_awaited(char **argv)
+{
+	static const char option[] = "--ready-fd";
+
+	while (*argv)
+		if (strncmp(*argv++, option, sizeof option - 1) == 0)
+			return true;
+	return false;
+}
 
 int main(int argc, char **argv)
 {
@@ -23,6 +35,7 @@ int main(int argc, char **argv)
 
 	log_setup("farpage-blockdev", LOG_LEVEL_INFO);
 	daemon_log_open(DAEMON_LOG_JOURNAL);
+	daemon_log_stamp(!is_awaited(argv));
 	status = settings_read(&settings, argc, argv);
 	if (status == -ECANCELED)
 		return EXIT_SUCCESS;

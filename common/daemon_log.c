@@ -4,6 +4,7 @@
 #include "common/format.h"
 #include "common/log.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,6 +19,8 @@ static struct {
 	int fd;
 	struct sockaddr_un address;
 } journal = {.fd = -1};
+
+static _Atomic bool has_stamps = true;
 
 /* Priorities of syslog(3). */
 static const char *const priorities[] = {
@@ -83,6 +86,8 @@ static size_t stamp(char *text, size_t size)
 	struct tm utc;
 	size_t length;
 
+	if (!has_stamps)
+		return 0;
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &utc);
 	length = format_text(text, size, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ ", utc.tm_year + 1900, utc.tm_mon + 1,
@@ -99,4 +104,9 @@ void daemon_log_open(const char *socket_path)
 	journal.address = (struct sockaddr_un){.sun_family = AF_UNIX};
 	snprintf(journal.address.sun_path, sizeof journal.address.sun_path, "%s", socket_path);
 	log_set_daemon(&daemon);
+}
+
+void daemon_log_stamp(bool stamped)
+{
+	has_stamps = stamped;
 }

@@ -5,11 +5,11 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#define FILE_EVENTS ((uint32_t)(IN_CLOSE_WRITE | IN_MOVED_TO))
-/* A link appears under its name whole, but a new file is still empty, so its creation is not looked at. */
+#define FILE_EVENTS ((uint32_t)(IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE))
 #define PASSAGE_EVENTS ((uint32_t)(IN_CREATE | IN_MOVED_TO))
 
 /* --- Following the path ----------------------------------------------------------------------------------------- */
@@ -125,6 +125,23 @@ void file_watch_close(struct file_watch *watch)
 	watch->fd = -1;
 }
 
+/* Returns true if the file was made whole: by a link. A new file is still empty, and its change is noticed when it is
+   closed. */
+static bool file_is_whole(const struct file_watch *watch)
+{
+	struct stat stat;
+
+	return lstat(watch->walk, &stat) == 0 && (S_ISLNK(stat.st_mode) || stat.st_nlink > 1);
+}
+
+/* Returns true if the event for the name of the place is a change there. */
+static bool place_changes(const struct file_watch *watch, const struct file_watch_place *place, uint32_t mask)
+{
+	if (place->passage)
+		return mask & PASSAGE_EVENTS;
+	return mask & (FILE_EVENTS & ~(uint32_t)IN_CREATE) || (mask & IN_CREATE && file_is_whole(watch));
+}
+
 static bool event_is_change(const struct file_watch *watch, const struct inotify_event *event)
 {
 	if (event->mask & IN_Q_OVERFLOW)
@@ -136,8 +153,7 @@ static bool event_is_change(const struct file_watch *watch, const struct inotify
 			continue;
 		if (event->mask & IN_IGNORED) /* the folder was removed */
 			return true;
-		if (event->mask & (place->passage ? PASSAGE_EVENTS : FILE_EVENTS) && event->len &&
-		    strcmp(event->name, place->name) == 0)
+		if (event->len && strcmp(event->name, place->name) == 0 && place_changes(watch, place, event->mask))
 			return true;
 	}
 	return false;

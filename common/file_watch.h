@@ -2,9 +2,10 @@
  * file_watch: notices changes of one file, also if its path goes through symbolic links.
  *
  * Theory of operation. inotify watches the file's folder, so a change is noticed if the file is rewritten in place, or
- * if another file is renamed over it. If parts of the path are links, inotify also watches the folder of each link: a
- * change is noticed if a link is replaced. Kubernetes changes a ConfigMap in this way, by a link "..data". If a part of
- * the path is missing, inotify watches the folder where it is missing. After each change, the path is followed anew.
+ * if another file is renamed over it. It is also noticed if the file is removed and a link takes its place. If parts of
+ * the path are links, inotify also watches the folder of each link: a change is noticed if a link is replaced.
+ * Kubernetes changes a ConfigMap in this way, by a link "..data". If a part of the path is missing, inotify watches the
+ * folder where it is missing. After each change, the path is followed anew.
  *
  * Not noticed: the file is removed, or a folder of the path is replaced that is no link.
  *
@@ -30,7 +31,8 @@ struct file_watch {
 	unsigned count;
 	struct file_watch_place places[FILE_WATCH_LINKS + 1]; /* where a change is expected */
 	char path[PATH_MAX];
-	char walk[PATH_MAX], target[PATH_MAX]; /* for following the path */
+	char walk[PATH_MAX];   /* for following the path; then the file without links */
+	char target[PATH_MAX]; /* for following the path */
 };
 
 /* Starts to watch the file at the absolute @path. Returns 0 or -errno, such as -ELOOP for too many links. After an

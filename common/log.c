@@ -40,9 +40,7 @@ static struct {
 	const char *name;
 	_Atomic enum log_level level;
 	int fd;
-	bool journal;
-	dev_t journal_device; /* if `journal` is set */
-	ino_t journal_inode;
+	bool journal; /* `fd` was the journal when it was set */
 	const struct log_daemon *daemon;
 } settings = {.name = "farpage", .level = LOG_LEVEL_WARNING, .fd = STDERR_FILENO};
 
@@ -68,8 +66,6 @@ static bool log_is_journal(int fd)
 	if (*stream++ != ':')
 		return false;
 	inode = ascii_number(&stream);
-	settings.journal_device = stat.st_dev;
-	settings.journal_inode = stat.st_ino;
 	return stat.st_dev == device && stat.st_ino == inode;
 }
 
@@ -149,12 +145,12 @@ static size_t log_prefix(char line[LOG_LINE_MAX], enum log_level level, const st
 	return stamped + (length < LOG_LINE_MAX / 4 ? length : LOG_LINE_MAX / 4 - 1);
 }
 
-/* Returns false if the line must be written to the descriptor. */
+/* Returns false if the line must be written to the descriptor. A daemon that moved its log from the journal to the
+   kernel's log still sends its lines to the journal, where they have fields. */
 static bool log_send(enum log_level level, const struct log_fields *fields, const char *text, size_t length,
 		     const struct stat *stat)
 {
-	return settings.daemon && settings.journal && stat->st_dev == settings.journal_device &&
-	       stat->st_ino == settings.journal_inode &&
+	return settings.daemon && settings.journal && !S_ISREG(stat->st_mode) &&
 	       settings.daemon->send(level, settings.name, fields, text, length);
 }
 

@@ -3,8 +3,8 @@
  * reset". A line is formatted on the stack and written by one write(2). These functions allocate nothing and do not
  * change errno. Any thread.
  *
- * If standard error is systemd's journal (JOURNAL_STREAM), each line begins with its priority, "<N>". Daemons send entries
- * with fields instead, and begin lines to a file with the time (daemon_log.h).
+ * If standard error is systemd's journal (JOURNAL_STREAM) at log_setup(), each line begins with its priority, "<N>".
+ * Daemons send entries with fields instead, and begin lines to a file with the time (daemon_log.h).
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
@@ -45,7 +45,8 @@ struct log_daemon {
 	   to the descriptor instead. */
 	bool (*send)(enum log_level level, const char *name, const struct log_fields *fields, const char *text,
 		     size_t length);
-	/* Writes the time and a space to @text. Returns the length, which is less than @size. */
+	/* Writes the time and a space to @text. Returns the length, which is less than @size, or 0
+	   if lines have no time. */
 	size_t (*stamp)(char *text, size_t size);
 };
 /* Must be called before other threads start. NULL is the default. */

@@ -373,14 +373,19 @@ static void action_do(struct donor *donor, const struct lease_action *action)
 	}
 }
 
-/* Logs once for each drain that it is complete. */
+/* Logs once for each drain that it is complete. While the limit refuses lines, waits for the end of the minute. */
 static void drained_tell(struct donor *donor)
 {
-	bool drained = donor->book->draining && !lease_in_use(donor->book);
+	const uint64_t due = log_limit_due(&donor->lines[DONOR_ACTS]);
 
-	if (drained && !donor->drained && donor_may_tell(donor, DONOR_ACTS))
-		log_event(LOG_LEVEL_INFO, LOG_FIELDS(.id = EVENT_DONOR_DRAINED), "drained: nothing is leased any more");
-	donor->drained = drained;
+	if (!donor->book->draining || lease_in_use(donor->book)) {
+		donor->drained = false;
+		return;
+	}
+	if (donor->drained || (due != UINT64_MAX && clock_now() < due) || !donor_may_tell(donor, DONOR_ACTS))
+		return;
+	log_event(LOG_LEVEL_INFO, LOG_FIELDS(.id = EVENT_DONOR_DRAINED), "drained: nothing is leased any more");
+	donor->drained = true;
 }
 
 void donor_settle(struct donor *donor)
@@ -438,6 +443,7 @@ void donor_tick(struct donor *donor, uint64_t now)
 	connection_expire_handshakes(donor, now);
 	for (unsigned i = 0; i < DONOR_LINES; i++)
 		log_limit_tell(&donor->lines[i], now);
+	drained_tell(donor);
 	if (now >= lease_deadline(donor->book)) {
 		lease_expire(donor->book, now);
 		donor_settle(donor);

@@ -88,7 +88,7 @@ struct donor {
 	struct connection *handshakes;  /* list of connections that have proved nothing yet */
 	unsigned handshake_count;
 	bool deaf_clients; /* some connection is marked deaf */
-	bool drained;      /* an operator's drain is complete */
+	bool drained;      /* an operator's drain is complete, and was logged */
 	bool suspended;    /* the program is about to be replaced, and no client may connect */
 	struct donor_totals totals;
 	struct watchdog watchdog;

@@ -10,6 +10,7 @@
 #include "blockdev/host/watermarks.h"
 #include "client/page/seal.h"
 #include "common/clock.h"
+#include "common/daemon_log.h"
 #include "common/events.h"
 #include "common/log.h"
 #include "common/metrics_http.h"
@@ -106,6 +107,7 @@ static void ready_tell(struct keeper *keeper, const char *path)
 		fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	dup2(fd, STDERR_FILENO);
 	close(fd);
+	daemon_log_stamp(true);
 	safety_log();
 }
 

@@ -12,6 +12,7 @@
 #include "blockdev/host/watermarks.h"
 #include "client/far.h"
 #include "common/clock.h"
+#include "common/daemon_log.h"
 #include "common/events.h"
 #include "common/log.h"
 
@@ -367,6 +368,7 @@ static void log_move(const struct settings *settings)
 		return;
 	dup2(fd, STDERR_FILENO);
 	close(fd);
+	daemon_log_stamp(true);
 }
 
 static void served_tell(const struct served *served)

@@ -26,7 +26,7 @@ static bool has_file(const struct squeeze_group *group, const char *file, int mo
 	return file_path(group, file, path) == 0 && access(path, mode) == 0;
 }
 
-/* Reads the number after @word in @file. Returns 0 or -errno. */
+/* Reads the number after @word in @file. It is UINT64_MAX for "max". Returns 0 or -errno. */
 static int number_read(const struct squeeze_group *group, const char *file, const char *word, uint64_t *ret_number)
 {
 	char path[PATH_MAX], text[512];
@@ -40,10 +40,11 @@ static int number_read(const struct squeeze_group *group, const char *file, cons
 		return (int)length;
 	if (!at)
 		return -EINVAL;
-	number = strtoull(at + strlen(word), &end, 10);
-	if (end == at + strlen(word))
-		return -EINVAL; /* "max" */
-	*ret_number = number;
+	at += strlen(word);
+	number = strtoull(at, &end, 10);
+	if (end == at && strncmp(at, "max", 3) != 0)
+		return -EINVAL;
+	*ret_number = end == at ? UINT64_MAX : number;
 	return 0;
 }
 

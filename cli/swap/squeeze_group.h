@@ -19,7 +19,7 @@ struct squeeze_use {
 	uint64_t stalled_us; /* since the group was made: the time in which some task of the group waited for memory */
 	uint64_t size;       /* of its memory */
 	uint64_t swapped;
-	uint64_t reserved; /* memory.min or memory.low of the group, whichever is more */
+	uint64_t reserved; /* memory.min or memory.low of the group, whichever is more; UINT64_MAX for "max" */
 	uint64_t room;     /* swap space that the group can still use */
 };
 

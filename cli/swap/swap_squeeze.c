@@ -39,6 +39,7 @@ struct work {
 	int stops_fd; /* is readable while one of `stops` is pending */
 	struct squeeze squeeze;
 	struct squeeze_use first, last;
+	uint64_t stalled_us;        /* between the two uses */
 	uint64_t began_ns, last_ns; /* the times of the two uses */
 	unsigned steps;
 	bool gone; /* the group no longer exists */
@@ -116,7 +117,7 @@ static void sum_json(const struct work *work, double percent)
 static void sum_print(const struct work *work)
 {
 	const uint64_t elapsed = work->last_ns - work->began_ns;
-	const double percent = pressure(work->last.stalled_us - work->first.stalled_us, elapsed);
+	const double percent = pressure(work->stalled_us, elapsed);
 	char from[SIZE_TEXT_MAX], to[SIZE_TEXT_MAX];
 
 	if (work->json)
@@ -158,6 +159,31 @@ static int reclaim(const struct work *work, uint64_t bytes)
 	return status == -EAGAIN || status == -EINTR ? 0 : status;
 }
 
+/* Returns when the current interval ends. With --for, the last interval may be shorter. */
+static uint64_t interval_end(const struct work *work)
+{
+	const uint64_t end = work->last_ns + work->interval_s * SECOND_NS;
+	const uint64_t last = work->began_ns + work->for_s * SECOND_NS;
+
+	return work->for_s && last < end ? last : end;
+}
+
+/* Makes @use the last one. Returns how long tasks have waited since the use before. A service that was restarted has a
+   new group at the same path, which counts from 0. */
+static uint64_t use_note(struct work *work, const struct squeeze_use *use, uint64_t now)
+{
+	uint64_t stalled_us = use->stalled_us;
+
+	if (use->stalled_us >= work->last.stalled_us)
+		stalled_us -= work->last.stalled_us;
+	else
+		work->first = *use;
+	work->stalled_us += stalled_us;
+	work->last = *use;
+	work->last_ns = now;
+	return stalled_us;
+}
+
 /* Waits for the end of the interval, and does the step that follows. Returns 0, -ENOENT if the group no longer exists,
    or -errno. */
 static int interval_run(struct work *work)
@@ -167,18 +193,16 @@ static int interval_run(struct work *work)
 	uint64_t now, bytes;
 	int status;
 
-	sleep_until(work, work->last_ns + work->interval_s * SECOND_NS);
+	sleep_until(work, interval_end(work));
 	now = clock_now();
 	status = squeeze_group_read(&work->group, &use);
 	if (status < 0)
 		return status;
 	interval.elapsed_us = (now - work->last_ns) / US;
-	interval.stalled_us = use.stalled_us - work->last.stalled_us;
+	interval.stalled_us = use_note(work, &use, now);
 	interval.size = use.size;
 	interval.floor = use.reserved > work->floor ? use.reserved : work->floor;
 	interval.room = use.room;
-	work->last = use;
-	work->last_ns = now;
 	if (signals_came(&work->stops))
 		return 0;
 	bytes = squeeze_step(&work->squeeze, &work->rule, &interval);
@@ -199,10 +223,8 @@ static int last_read(struct work *work)
 	struct squeeze_use use;
 	int status = squeeze_group_read(&work->group, &use);
 
-	if (status == 0) {
-		work->last = use;
-		work->last_ns = clock_now();
-	}
+	if (status == 0)
+		use_note(work, &use, clock_now());
 	return status;
 }
 

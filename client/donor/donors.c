@@ -159,7 +159,8 @@ void donors_lose_donor(struct far *far, unsigned index, uint64_t now)
 	donor->donated = donor->leased = 0;
 	donor->clearing = false;
 	donors_round_end(far, donor);
-	log_event(LOG_LEVEL_INFO, LOG_FIELDS(.id = lost ? EVENT_DATA_LOST : NULL, .donor = donor->uri),
+	log_event(lost ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO,
+		  LOG_FIELDS(.id = lost ? EVENT_DATA_LOST : NULL, .donor = donor->uri),
 		  "donor %s is lost, and %" PRIu64 " pages with it", donor->uri, lost);
 	donors_tell_kept(far, kept);
 	/* Suppresses the warning that the donor is away: no slot names it any more, so no request waits for it. */

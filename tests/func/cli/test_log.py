@@ -13,7 +13,7 @@ from pathlib import Path
 
 import disks
 from donor import Donor
-from tap import FOLDER, at_end, done, farpage, make_key, ok, shown, skip, wait_until
+from tap import FARPAGE, FOLDER, at_end, done, farpage, make_key, ok, shown, skip, wait_until
 
 source, memserver, blockdev = Path(sys.argv[1]), *sys.argv[2:]
 IDS = dict(re.findall(r'#define EVENT_(\w+) "([0-9a-f]{32})"', (source / "common/events.h").read_text(encoding="utf-8")))
@@ -83,6 +83,38 @@ def donor_to_a_file_logs_the_time():
     lines = donor.log.read_text().splitlines()
     ok(len(lines) > 1 and all(STAMPED.match(line) for line in lines), "each line in a donor's log file begins with the time",
        *lines)
+
+
+def starting_device_logs_no_time():
+    """`farpage run --engine swap` keeps these lines in a file, and shows them to its user."""
+    log = FOLDER / "starting"
+    command = [blockdev, "--name=starting", "--size=16M", "--donor=tcp://127.0.0.1:1", f"--key={FOLDER}/no-key"]
+    for options in (("--memory",), ()):
+        with open(log, "wb") as file, open(os.devnull, "wb") as ready:
+            subprocess.run([*command, f"--ready-fd={ready.fileno()}", *options], stderr=file, stdin=subprocess.DEVNULL,
+                           pass_fds=[ready.fileno()], check=False)
+        lines = log.read_text().splitlines()
+        ok(lines and all(line.startswith("farpage-blockdev: ") for line in lines), "a line of a starting device has no time", *lines)
+    with open(log, "wb") as file:
+        subprocess.run(command, stderr=file, stdin=subprocess.DEVNULL, check=False)
+    lines = log.read_text().splitlines()
+    ok(lines and all("Z farpage-blockdev: " in line for line in lines), "a line of a device that nobody waits for has the time", *lines)
+
+
+def device_of_a_unit_sends_events(journal):
+    """The command is started by a unit, and the daemon replaces its standard error when its device is ready."""
+    donor = Donor("--donate", "64M", "--slab", "4M", program=memserver)
+    at_end(donor.kill)
+    command = journal.spawn([FARPAGE, "disk", "attach", "--name=moved", "--size=16M", "--frontend", disks.FRONTEND, "--donor",
+                             donor.uri, "--log", os.devnull, "--timeout-ms=60000"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    ok(command.wait(60) == 0, "a device is attached from the journal", journal.told())
+    write(disks.known()["moved"]["device"])
+    donor.signal(signal.SIGSTOP)
+    ok(journal.event("DONOR_AWAY", DONOR=donor.uri, SYSLOG_IDENTIFIER="farpage-blockdev"),
+       "its daemon sends events after its log was moved", journal.told())
+    donor.signal(signal.SIGCONT)
+    ok(journal.event("DONOR_BACK", DONOR=donor.uri), "it sends an event when its donor is back", journal.told())
+    ok(disks.detach("moved").returncode == 0, "the device is detached")
 
 
 def write(path):
@@ -160,11 +192,14 @@ def upgrade_is_told(journal, donor):
 
 manual_pages_list_the_events()
 donor_to_a_file_logs_the_time()
+starting_device_logs_no_time()
 if why := disks.lacking():
     skip("daemons send events to the journal", why)
     done()
 if not run_mounted():
     skip("daemons send events to the journal", "no mount namespaces")
     done()
-daemons_send_events(Journal())
+shared = Journal()
+daemons_send_events(shared)
+device_of_a_unit_sends_events(shared)
 done()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import disks
 from donor import Donor
-from tap import FOLDER, done, farpage, ok, refused, run, shown, skip_all, start, wait_until
+from tap import FARPAGE, FOLDER, done, farpage, ok, refused, run, shown, skip_all, start, wait_until
 
 MIB = 1 << 20
 LOCAL = 24 * MIB
@@ -353,6 +353,10 @@ def bad_runs_are_refused(donor, program):
             **unprivileged)
     run_refused("run of a static program is refused without root", 126, "--engine swap would need root", *base,
             command=(program, "1"), **unprivileged)
+    result = disks.unshared(f"mount -t tmpfs -o ro none {disks.RUNTIME}", FARPAGE, "run", *base, "--engine", "swap",
+                            "--", "/bin/true")
+    ok(result.returncode == 125 and result.stderr.startswith("farpage-blockdev: cannot make ") and
+       result.stderr.count("\n") == 1, "the lines of a device that cannot start have no time", shown(result))
     ok(nothing_left(), "refused runs leave nothing", everything())
 
 

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import disks
@@ -122,7 +123,13 @@ def one_step_takes_its_share():
     ok(group.holds(940), "a step ends at memory.low", group.orders)
     run(*squeeze(group.folder, "--interval=1", "--once", "--max-step=5%"))
     ok(group.holds(940), "no step follows below memory.low", group.orders)
-    group.put("memory.low", "0\n")
+    for name in ("memory.low", "memory.min"):
+        group.put("memory.low", "0\n")
+        group.put(name, "max\n")
+        result = run(*squeeze(group.folder, "--interval=1", "--once", "--max-step=5%"))
+        ok(result.returncode == 0 and group.holds(940) and len(group.orders) == 3, f"{name} of max protects the whole group", shown(result),
+           group.orders)
+    group.put("memory.min", "0\n")
     run(*squeeze(group.folder, "--interval=1", "--once", "--max-step=5%", swaps=SWAPS.replace("1048576 0", "1048576 1047552")))
     ok(group.holds(939), "a step takes no more than the free swap space of 1M", group.orders)
     group.put("memory.swap.max", f"{group.number('memory.swap.current') + 2 * MIB}\n")
@@ -144,6 +151,32 @@ def pressure_stops_the_steps():
        "the pressure is the time of waiting in each interval, and the mean in the summary", shown(result))
     ok(steps[4]["from_bytes"] == 1024 * MIB and steps[4]["bytes"] == group.number("memory.current") and not steps[4]["gone"],
        "the summary has the sizes at the beginning and the end", shown(result))
+
+
+def for_cuts_the_last_interval():
+    group = Group("short")
+    began = time.monotonic()
+    result = run(*squeeze(group.folder, "--interval=30", "--for=2"))
+    took = time.monotonic() - began
+    ok(result.returncode == 0 and 2 <= took < 20 and "in 1 step and 2 s" in result.stdout,
+       "squeeze --for 2 ends after two seconds, although an interval has 30", shown(result), took)
+
+
+def restarted_group_counts_anew():
+    """A service is restarted: its new group has the same path, and counts from 0."""
+    group = Group("restarted", stalled_us=1 << 40)
+
+    def restart():
+        group.after = None
+        group.put_pressure(20000)
+        group.put("memory.current", f"{512 * MIB}\n")
+    group.after = restart
+    result = run(*squeeze(group.folder, "--interval=1", "--for=3", "--psi=50%", "--max-step=1%", "--json"))
+    steps = [json.loads(line) for line in result.stdout.splitlines()]
+    ok(result.returncode == 0 and len(steps) == 4, "squeeze goes on with a restarted group", shown(result))
+    ok(1 < steps[1]["pressure_percent"] < 3 and 0 < steps[3]["pressure_percent"] < 1 and steps[2]["reclaim_bytes"] > 0,
+       "what the restarted group has waited is counted from 0", shown(result))
+    ok(400 * MIB < steps[3]["from_bytes"] < 513 * MIB, "the summary begins with the size of the restarted group", shown(result))
 
 
 def signals_end_it():
@@ -234,6 +267,8 @@ groups_that_cannot_be_squeezed_are_refused()
 if os.geteuid() == 0 and unshared("true").returncode == 0:
     one_step_takes_its_share()
     pressure_stops_the_steps()
+    for_cuts_the_last_interval()
+    restarted_group_counts_anew()
     signals_end_it()
     group_that_ends_ends_it()
     group_without_the_controller_is_an_error()

@@ -132,7 +132,31 @@ static bool is_stamped(const char *text, const char *rest)
 	return matches;
 }
 
-/* A daemon that has started writes its log elsewhere (dup2). */
+/* A daemon that has started replaces the journal's stream by the kernel's log (dup2), which is a character device. */
+static void journal_gets_entries_after_the_stream_is_replaced(int journal)
+{
+	int kept = fcntl(stream[1], F_DUPFD_CLOEXEC, 0), null = open("/dev/null", O_WRONLY | O_CLOEXEC), other[2];
+
+	dup2(null, stream[1]);
+	log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = "0123", .device = "/dev/ublkb0"), "lost");
+	ok(!strcmp(take(journal), "PRIORITY=3\nSYSLOG_IDENTIFIER=farpage-test\nMESSAGE=lost\nMESSAGE_ID=0123\n"
+				  "DEVICE=/dev/ublkb0\n"),
+	   "an event is still an entry after the journal's stream was replaced");
+	dup2(kept, stream[1]);
+	close(kept);
+	close(null);
+	if (pipe2(other, O_CLOEXEC))
+		tap_bail("no pipe");
+	log_set_fd(other[1]);
+	log_info("elsewhere");
+	ok(!*take(journal) && !strcmp(take(other[0]), "farpage-test: elsewhere\n"),
+	   "a program whose standard error is not the journal at its start sends no entries");
+	close(other[0]);
+	close(other[1]);
+	stream_set(stream[1]);
+}
+
+/* A daemon that has started writes its log to a file that its user has named. */
 static void file_in_place_of_the_journal_has_the_time(int journal)
 {
 	const char *path = folder_path("log");
@@ -147,6 +171,13 @@ static void file_in_place_of_the_journal_has_the_time(int journal)
 	log_set_fd(stream[1]);
 	log_event(LOG_LEVEL_INFO, LOG_FIELDS(.id = "0123"), "an event");
 	ok(is_stamped(take(reader), "farpage-test: an event"), "an event in a file is a line with the time: %s", got);
+	daemon_log_stamp(false);
+	log_info("starting");
+	ok(!strcmp(take(reader), "farpage-test: starting\n"),
+	   "a line for the process that waits for the start has no time");
+	daemon_log_stamp(true);
+	log_info("ready");
+	ok(is_stamped(take(reader), "farpage-test: ready"), "a line after the start has the time again: %s", got);
 	log_set_daemon(NULL);
 	log_info("plain");
 	ok(!strcmp(take(reader), "farpage-test: plain\n"), "a line of a program that is no daemon has no time");
@@ -176,6 +207,7 @@ int main(void)
 	stream_set(stream[1]);
 	entries_have_fields(journal);
 	values_forge_no_fields(journal);
+	journal_gets_entries_after_the_stream_is_replaced(journal);
 	full_journal_does_not_wait(journal);
 	missing_journal_loses_nothing(journal, path);
 	journal = journal_open(folder_path("other"));

@@ -4,6 +4,7 @@
 #include "tests/lib/tap.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 
 static struct file_watch watch;
@@ -132,6 +133,32 @@ static void missing_parts_are_noticed_when_they_appear(void)
 	file_watch_close(&watch);
 }
 
+static void made_links_are_noticed_in_place_of_a_file(void)
+{
+	folder_put("swap/one", "one");
+	folder_put("swap/two", "two");
+	folder_put("swap/file", "three");
+	watch_or_die("swap/file");
+	remove(at("swap/file"));
+	if (symlink("one", at("swap/file")) < 0)
+		tap_bail("no link");
+	ok(noticed() && !noticed(), "a link in place of a removed file is noticed once");
+	folder_put("swap/one", "four");
+	ok(noticed(), "the file to which it leads is watched");
+	file_watch_close(&watch);
+	remove(at("swap/file"));
+	watch_or_die("swap/file");
+	if (link(at("swap/two"), at("swap/file")) < 0)
+		tap_bail("no hard link");
+	ok(noticed(), "a hard link in place of a missing file is noticed");
+	remove(at("swap/file"));
+	close(open(at("swap/file"), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
+	ok(!noticed(), "a new file is not noticed before it is written");
+	folder_put("swap/file", "five");
+	ok(noticed() && !noticed(), "a new file is noticed once when it was written");
+	file_watch_close(&watch);
+}
+
 static void endless_links_are_refused(void)
 {
 	bool changed;
@@ -158,6 +185,7 @@ int main(void)
 	a_config_map_is_followed();
 	links_with_absolute_targets_are_followed();
 	missing_parts_are_noticed_when_they_appear();
+	made_links_are_noticed_in_place_of_a_file();
 	endless_links_are_refused();
 	return tap_done();
 }
