@@ -129,9 +129,10 @@ void file_watch_close(struct file_watch *watch)
    closed. */
 static bool file_is_whole(const struct file_watch *watch)
 {
-	struct stat stat;
+	struct stat status;
+	char first;
 
-	return lstat(watch->walk, &stat) == 0 && (S_ISLNK(stat.st_mode) || stat.st_nlink > 1);
+	return readlink(watch->walk, &first, 1) >= 0 || (stat(watch->walk, &status) == 0 && status.st_nlink > 1);
 }
 
 /* Returns true if the event for the name of the place is a change there. */
