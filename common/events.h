@@ -25,7 +25,7 @@
 #define EVENT_DONOR_AWAY "de0e8c404ed648ca8294297bf82ed617"
 /* Client: a donor answers again */
 #define EVENT_DONOR_BACK "e16f990a5e16452da815d9f7d45f5a38"
-/* Client: a donor and its pages are given up */
+/* Client: a donor is given up, and its pages have other copies */
 #define EVENT_DONOR_LOST "a9e5b1b671e74357bed0d6a959b98bd7"
 /* Client, device: data is lost */
 #define EVENT_DATA_LOST "0fd577e9f08e4ed7917204ae38a716a0"

@@ -8,7 +8,6 @@
 #include "client/io/far_queue.h"
 #include "client/rebuild/rebuild.h"
 #include "common/clock.h"
-#include "common/events.h"
 #include "common/log.h"
 #include "common/random.h"
 
@@ -159,9 +158,7 @@ void donors_lose_donor(struct far *far, unsigned index, uint64_t now)
 	donor->donated = donor->leased = 0;
 	donor->clearing = false;
 	donors_round_end(far, donor);
-	log_event(lost ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO,
-		  LOG_FIELDS(.id = lost ? EVENT_DATA_LOST : NULL, .donor = donor->uri),
-		  "donor %s is lost, and %" PRIu64 " pages with it", donor->uri, lost);
+	log_info("donor %s is lost, and %" PRIu64 " pages with it", donor->uri, lost);
 	donors_tell_kept(far, kept);
 	/* Suppresses the warning that the donor is away: no slot names it any more, so no request waits for it. */
 	donor->told = true;
@@ -277,32 +274,6 @@ static void donor_opened(struct far *far, struct far_donor *donor)
 	round_begin(far, donor);
 }
 
-/* Returns the place of another address that leads to the donor which has welcomed us, or -1 if there is none. */
-static int twin_of(const struct far *far, unsigned index)
-{
-	const uint64_t incarnation = far->donors[index].session.donor.incarnation;
-
-	for (unsigned i = 0; i < far->donor_count && incarnation; i++)
-		if (i != index && far->donors[i].comeback.incarnation == incarnation)
-			return (int)i;
-	return -1;
-}
-
-static void twin_tell(const struct far *far, unsigned one, unsigned other)
-{
-	log_error("%s and %s are the same donor: name it once", far->donors[one < other ? one : other].uri,
-		  far->donors[one < other ? other : one].uri);
-}
-
-bool donors_is_duplicate(const struct far *far, unsigned index)
-{
-	int twin = twin_of(far, index);
-
-	if (twin >= 0)
-		twin_tell(far, index, (unsigned)twin);
-	return twin >= 0;
-}
-
 /* Two addresses lead to one donor, which has already ended the session of the other address. If the user has removed
    the other address, the donor is reached at this one until it has been let go. Nothing was claimed through this
    session, so nothing is released. A goodbye is not sent, because it would free the leases. */
@@ -319,7 +290,7 @@ static void twin_refuse(struct far *far, unsigned index, unsigned other, uint64_
 		pthread_mutex_unlock(&far->attach);
 		first->adopted = false; /* so that the next try uses `via` */
 	} else {
-		twin_tell(far, index, other);
+		donors_list_tell_twin(far, index, other);
 	}
 	donor->added = false; /* the user knows why the donor is not used */
 	donor->twin = true;
@@ -332,7 +303,7 @@ static void donor_welcomed(struct far *far, unsigned index, uint64_t now)
 	struct far_donor *donor = &far->donors[index];
 	const struct donor *machine = &donor->session.donor;
 	uint64_t held = claims_count(&far->table, index);
-	int twin = twin_of(far, index);
+	int twin = donors_list_twin(far, index);
 
 	if (twin >= 0) {
 		twin_refuse(far, index, (unsigned)twin, now);

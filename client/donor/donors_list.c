@@ -319,6 +319,22 @@ void donors_list_tick(struct far *far, uint64_t now)
 		leaving_tick(far, now);
 }
 
+int donors_list_twin(const struct far *far, unsigned index)
+{
+	const uint64_t incarnation = far->donors[index].session.donor.incarnation;
+
+	for (unsigned i = 0; i < far->donor_count && incarnation; i++)
+		if (i != index && far->donors[i].comeback.incarnation == incarnation)
+			return (int)i;
+	return -1;
+}
+
+void donors_list_tell_twin(const struct far *far, unsigned one, unsigned other)
+{
+	log_error("%s and %s are the same donor: name it once", far->donors[one < other ? one : other].uri,
+		  far->donors[one < other ? other : one].uri);
+}
+
 bool donors_list_is_leaving(const struct far *far, unsigned index)
 {
 	if (far->leases.failure_domains.leaving >> index & 1)

@@ -56,6 +56,10 @@ void donors_list_noticed(struct donors_list *list);
 void donors_list_read_again(struct donors_list *list);
 /* Acts on changes of the file, and on leaving donors. The store must be open. Does nothing without a list. */
 void donors_list_tick(struct far *far, uint64_t now);
+/* Returns the place of another address that leads to the donor which has welcomed us at this one, or -1. */
+int donors_list_twin(const struct far *far, unsigned index);
+/* Logs that two addresses lead to one donor. */
+void donors_list_tell_twin(const struct far *far, unsigned one, unsigned other);
 /* Returns true if the donors file does not name the donor any more. */
 bool donors_list_is_leaving(const struct far *far, unsigned index);
 /* Returns when to call donors_list_tick() next, or UINT64_MAX for never. */

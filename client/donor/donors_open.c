@@ -1,4 +1,5 @@
 /* donors_open: connects to the donors of a store that is opened or adopted. See donors.h. */
+#include "client/donor/donors_list.h"
 #include "client/donor/donors_tell.h"
 #include "client/donor/internal.h"
 #include "common/clock.h"
@@ -43,11 +44,14 @@ int donors_outcome(const struct far *far)
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		const struct far_donor *donor = &far->donors[i];
 		const struct donor *machine = &donor->session.donor;
+		const int twin = donors_list_twin(far, i);
 
 		/* Looks for duplicates before it looks at the sessions' states. Two sessions with one donor end each
 		   other, and the resulting errors would hide the cause. */
-		if (donors_is_duplicate(far, i))
+		if (twin >= 0) {
+			donors_list_tell_twin(far, i, (unsigned)twin);
 			return -EINVAL;
+		}
 		waits |= machine->state != DONOR_READY && machine->state != DONOR_LOST;
 		if (machine->state == DONOR_LOST && !failed)
 			failed = donor;

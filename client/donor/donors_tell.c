@@ -93,6 +93,8 @@ void donors_tell_lost(const struct far *far, const struct far_donor *donor)
 	const char *fate = far->backup_path ? "what it alone held is on the backup" : "what it held is lost";
 	char text[DONOR_EXPLAIN_MAX];
 	const char *why = machine->reason ? wire_reason_name(machine->reason) : death_name(donor->comeback.status);
+	const bool only = !far->backup_path && leases_donor_has_only(&far->leases, (unsigned)(donor - far->donors));
+	const struct log_fields fields = {.id = only ? EVENT_DATA_LOST : EVENT_DONOR_LOST, .donor = donor->uri};
 
 	/* While an adoption may still fail, no page is lost yet. */
 	if (far->adopting && donor->comeback.end == COMEBACK_REFUSED) {
@@ -105,19 +107,16 @@ void donors_tell_lost(const struct far *far, const struct far_donor *donor)
 	}
 	switch (donor->comeback.end) {
 	case COMEBACK_RESTARTED:
-		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DONOR_LOST, .donor = donor->uri),
-			  "donor %s has restarted: %s", donor->uri, fate);
+		log_event(LOG_LEVEL_ERROR, &fields, "donor %s has restarted: %s", donor->uri, fate);
 		return;
 	case COMEBACK_FORGOTTEN:
-		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DONOR_LOST, .donor = donor->uri),
-			  "donor %s is back, but had given up what it held: %s", donor->uri,
+		log_event(LOG_LEVEL_ERROR, &fields, "donor %s is back, but had given up what it held: %s", donor->uri,
 			  far->backup_path ? fate : "it is lost");
 		return;
 	case COMEBACK_LIVES:
 	case COMEBACK_TOO_LATE:
 	case COMEBACK_REFUSED:
-		log_event(LOG_LEVEL_ERROR, LOG_FIELDS(.id = EVENT_DONOR_LOST, .donor = donor->uri),
-			  "donor %s is gone (%s): %s", donor->uri, why, fate);
+		log_event(LOG_LEVEL_ERROR, &fields, "donor %s is gone (%s): %s", donor->uri, why, fate);
 	}
 }
 

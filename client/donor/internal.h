@@ -19,7 +19,5 @@ void donors_incarnation_keep(struct far *far, unsigned index, uint64_t incarnati
 /* Gives up the donor's slabs: counts the pages that are lost with them and ends the round. The donor is then tried
    again, as one that holds nothing. */
 void donors_lose_donor(struct far *far, unsigned index, uint64_t now);
-/* Returns true, and logs this, if the donor that has welcomed us is also known under another address. */
-bool donors_is_duplicate(const struct far *far, unsigned index);
 
 #endif

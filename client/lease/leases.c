@@ -417,8 +417,10 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now)
 	return lost;
 }
 
-/* Finds out if the chunk has a copy on @donor, and if it has another one in reach. */
-static void chunk_copies(const struct leases *leases, uint32_t index, unsigned donor, bool *ret_there, bool *ret_others)
+/* Finds out if the chunk has a copy on @donor, and another one on a donor that is not lost, or (@near) that is in
+   reach. */
+static void chunk_copies(const struct leases *leases, uint32_t index, unsigned donor, bool near, bool *ret_there,
+			 bool *ret_others)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 
@@ -432,26 +434,41 @@ static void chunk_copies(const struct leases *leases, uint32_t index, unsigned d
 		if (slots[i].state == SLOT_FULL && slots[i].donor == donor)
 			*ret_there = true;
 		else if (slots[i].state == SLOT_FULL)
-			*ret_others |= other->live && !other->away;
+			*ret_others |= other->live && !(near && other->away);
 	}
+}
+
+static bool has_pages_of_its_own(const struct leases *leases, unsigned donor, bool near)
+{
+	bool there, others;
+
+	for (uint32_t i = 0; i < leases->table->count; i++) {
+		chunk_copies(leases, i, donor, near, &there, &others);
+		if (there && !others && chunk_pages_held(leases->table, i))
+			return true;
+	}
+	return false;
+}
+
+bool leases_donor_has_only(const struct leases *leases, unsigned donor)
+{
+	return has_pages_of_its_own(leases, donor, false);
 }
 
 bool leases_donor_has_last(struct leases *leases, unsigned donor)
 {
-	bool there, others, last = false;
+	bool there, others;
 
-	for (uint32_t i = 0; i < leases->table->count && !last; i++) {
-		chunk_copies(leases, i, donor, &there, &others);
-		last = there && !others && chunk_pages_held(leases->table, i);
-	}
-	for (uint32_t i = 0; i < leases->table->count && last; i++) {
-		chunk_copies(leases, i, donor, &there, &others);
+	if (!has_pages_of_its_own(leases, donor, true))
+		return false;
+	for (uint32_t i = 0; i < leases->table->count; i++) {
+		chunk_copies(leases, i, donor, true, &there, &others);
 		if (!there || !others)
 			continue;
 		chunk_hinder(leases->table, i); /* as a write does that waits for the donor */
 		leases_detach_away(leases, i);
 	}
-	return last;
+	return true;
 }
 
 uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)

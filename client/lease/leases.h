@@ -202,6 +202,8 @@ void leases_donor_heard(struct leases *leases, unsigned donor, uint64_t free);
 void leases_donor_named(struct leases *leases, unsigned donor, const char *failure_domain);
 /* Notes a donor of an adopted store, which was not reached yet and should hold @held slabs. */
 void leases_donor_adopt(struct leases *leases, unsigned donor, uint64_t held);
+/* Returns true if the donor has the only copy of a page, which would be lost with it. Looks at all chunks. */
+bool leases_donor_has_only(const struct leases *leases, unsigned donor);
 /* Returns true if the donor, which is away, has the last copy of a page: no donor that is in reach has another. Then it
    detaches the donor's slots of all other chunks, so that these get another replica. Looks at all chunks. */
 bool leases_donor_has_last(struct leases *leases, unsigned donor);

@@ -261,10 +261,12 @@ static void last_copies_are_told_from_others(void)
 	ok(leases_donor_has_last(&world.leases, one) && leases_donor_has_last(&world.leases, other),
 	   "both donors have last copies while both are away");
 	ok(chunk_full(3) == 3, "no slot is detached while all copies are last ones");
+	ok(!leases_donor_has_only(&world.leases, one), "no page would be lost with one donor that is away");
 	chunk_place(4, (const struct chunk_slot[FAR_REPLICAS_MAX]){{.state = SLOT_FULL, .donor = one, .slab = 50},
 								   {.state = SLOT_EMPTY}});
 	leases_donor_back(&world.leases, other, 1, 9 * SLAB, 30);
 	ok(leases_donor_has_last(&world.leases, one), "a chunk with one copy makes its donor needed");
+	ok(leases_donor_has_only(&world.leases, one), "a chunk with one copy would be lost with its donor");
 	ok(chunk_full(3) == 1u << other && chunk_full(4) == 1u << one,
 	   "chunks with another copy do without the donor that is needed for one chunk");
 	while (world_next(&action))
