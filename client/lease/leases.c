@@ -377,25 +377,37 @@ void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uin
 	leases_wants_resume(leases, now);
 }
 
+/* Returns the chunk's FULL slot on @donor, or -1. *@ret_others says if another FULL slot is on a donor that is not lost,
+   or (@near) that is in reach. */
+static int chunk_copy(const struct leases *leases, uint32_t index, unsigned donor, bool near, bool *ret_others)
+{
+	struct chunk_slot slots[FAR_SLOTS_MAX];
+	int there = -1;
+
+	*ret_others = false;
+	if (chunk_state(leases->table, index) != CHUNK_READY)
+		return -1;
+	chunk_slots(leases->table, index, slots);
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
+		const struct leases_donor *other = &leases->donors[slots[i].donor];
+
+		if (slots[i].state == SLOT_FULL && slots[i].donor == donor)
+			there = (int)i;
+		else if (slots[i].state == SLOT_FULL)
+			*ret_others |= other->live && !(near && other->away);
+	}
+	return there;
+}
+
 /*
  * Detaches the chunk's FULL slot on a lost donor, if it has one, and returns false. But if all donors of its FULL
  * slots are lost, detaches nothing and returns true, because the chunk is lost.
  */
 static bool chunk_cut(struct leases *leases, uint32_t index, unsigned donor)
 {
-	struct chunk_slot slots[FAR_SLOTS_MAX];
-	int there = -1;
-	bool others = false;
+	bool others;
+	int there = chunk_copy(leases, index, donor, false, &others);
 
-	if (chunk_state(leases->table, index) != CHUNK_READY)
-		return false;
-	chunk_slots(leases->table, index, slots);
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
-		if (slots[i].state == SLOT_FULL && slots[i].donor == donor)
-			there = (int)i;
-		else if (slots[i].state == SLOT_FULL)
-			others |= leases->donors[slots[i].donor].live;
-	}
 	if (there < 0 || !others)
 		return there >= 0;
 	chunk_detach(leases->table, index, (unsigned)there);
@@ -417,36 +429,13 @@ uint64_t leases_chunk_lose(struct leases *leases, uint32_t index, uint64_t now)
 	return lost;
 }
 
-/* Finds out if the chunk has a copy on @donor, and another one on a donor that is not lost, or (@near) that is in
-   reach. */
-static void chunk_copies(const struct leases *leases, uint32_t index, unsigned donor, bool near, bool *ret_there,
-			 bool *ret_others)
-{
-	struct chunk_slot slots[FAR_SLOTS_MAX];
-
-	*ret_there = *ret_others = false;
-	if (chunk_state(leases->table, index) != CHUNK_READY)
-		return;
-	chunk_slots(leases->table, index, slots);
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
-		const struct leases_donor *other = &leases->donors[slots[i].donor];
-
-		if (slots[i].state == SLOT_FULL && slots[i].donor == donor)
-			*ret_there = true;
-		else if (slots[i].state == SLOT_FULL)
-			*ret_others |= other->live && !(near && other->away);
-	}
-}
-
 static bool has_pages_of_its_own(const struct leases *leases, unsigned donor, bool near)
 {
-	bool there, others;
+	bool others;
 
-	for (uint32_t i = 0; i < leases->table->count; i++) {
-		chunk_copies(leases, i, donor, near, &there, &others);
-		if (there && !others && chunk_pages_held(leases->table, i))
+	for (uint32_t i = 0; i < leases->table->count; i++)
+		if (chunk_copy(leases, i, donor, near, &others) >= 0 && !others && chunk_pages_held(leases->table, i))
 			return true;
-	}
 	return false;
 }
 
@@ -457,13 +446,12 @@ bool leases_donor_has_only(const struct leases *leases, unsigned donor)
 
 bool leases_donor_has_last(struct leases *leases, unsigned donor)
 {
-	bool there, others;
+	bool others;
 
 	if (!has_pages_of_its_own(leases, donor, true))
 		return false;
 	for (uint32_t i = 0; i < leases->table->count; i++) {
-		chunk_copies(leases, i, donor, true, &there, &others);
-		if (!there || !others)
+		if (chunk_copy(leases, i, donor, true, &others) < 0 || !others)
 			continue;
 		chunk_hinder(leases->table, i); /* as a write does that waits for the donor */
 		leases_detach_away(leases, i);
