@@ -151,7 +151,7 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	stats.donors_lost = true;
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		stats.bytes_leased += far->donors[i].leased_here;
-		stats.donors_clear |= far->donors[i].clearing;
+		stats.donors_clear |= far->donors[i].clearing && far->donors[i].round & 1;
 		stats.donors_lost &= far->donors[i].status < 0 || far->donors[i].gone;
 	}
 	stats.bytes_available = far_available(far);

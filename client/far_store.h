@@ -50,7 +50,7 @@ struct far_donor {
 	_Atomic uint32_t round;
 	_Atomic uint64_t donated, leased, slab_bytes, leased_here;
 	_Atomic uint32_t clients;
-	_Atomic bool clearing;              /* by the last figures, the donor has no free slab, but clears some */
+	_Atomic bool clearing;              /* while in reach: it has no free slab, but clears some */
 	uint8_t session_key[AUTH_KEY_SIZE]; /* the key of this round's session; guarded by far->attach */
 	uint64_t attach_counter;            /* how often a data connection was begun; guarded by far->attach */
 	/* Only the control thread uses the fields below. */

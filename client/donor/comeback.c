@@ -23,19 +23,19 @@ static uint64_t earlier(uint64_t one, uint64_t other)
 	return one < other ? one : other;
 }
 
-void comeback_init(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation)
+void comeback_init(struct comeback *comeback, const struct comeback_config *config, uint64_t incarnation)
 {
 	*comeback = (struct comeback){
-	    .patience_ns = patience_ns, .last_ns = patience_ns, .incarnation = incarnation, .met = true};
-	random_seed(&comeback->random, seed);
+	    .patience_ns = config->patience_ns, .last_ns = config->last_ns, .incarnation = incarnation, .met = true};
+	random_seed(&comeback->random, config->seed);
 }
 
-void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation, uint64_t now)
+void comeback_adopt(struct comeback *comeback, const struct comeback_config *config, uint64_t incarnation, uint64_t now)
 {
-	comeback_init(comeback, patience_ns, seed, incarnation);
+	comeback_init(comeback, config, incarnation);
 	comeback->state = COMEBACK_AWAY;
 	comeback->since = comeback->first = comeback->due = now;
-	comeback->end_at = now + patience_ns;
+	comeback->end_at = now + config->patience_ns;
 	comeback->status = -ETIMEDOUT;
 	comeback->unknown = true;
 	comeback->met = false;
@@ -51,9 +51,9 @@ static void anew_begin(struct comeback *comeback, uint64_t now)
 	comeback->due = now + COMEBACK_ANEW_NS;
 }
 
-void comeback_absent(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, int status, uint64_t now)
+void comeback_absent(struct comeback *comeback, const struct comeback_config *config, int status, uint64_t now)
 {
-	comeback_init(comeback, patience_ns, seed, 0);
+	comeback_init(comeback, config, 0);
 	anew_begin(comeback, now);
 	comeback->since = now;
 	comeback->met = false;

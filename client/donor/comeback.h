@@ -85,9 +85,14 @@ enum comeback_end {
 	COMEBACK_FORGOTTEN, /* the donor does not hold our slabs any more */
 };
 
+struct comeback_config {
+	uint64_t patience_ns, last_ns; /* last_ns is at least patience_ns */
+	uint64_t seed;                 /* of the random parts of pauses */
+};
+
 struct comeback {
 	enum comeback_state state;
-	uint64_t patience_ns, last_ns; /* last_ns is at least patience_ns */
+	uint64_t patience_ns, last_ns;
 	uint64_t incarnation;
 	struct random_state random;
 	uint64_t since; /* when the donor went AWAY */
@@ -107,14 +112,15 @@ struct comeback {
 	enum comeback_end end;
 };
 
-/* Begins with a donor that is UP. last_ns is patience_ns. */
-void comeback_init(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation);
+/* Begins with a donor that is UP. */
+void comeback_init(struct comeback *comeback, const struct comeback_config *config, uint64_t incarnation);
 /* Begins with a donor of an adopted store. It is AWAY, and is tried at once. If the first try fails, the try's status
    becomes the reason why the donor went away. */
-void comeback_adopt(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, uint64_t incarnation, uint64_t now);
+void comeback_adopt(struct comeback *comeback, const struct comeback_config *config, uint64_t incarnation,
+		    uint64_t now);
 /* Begins with a donor that could not be reached (@status) when the store was opened without it. It is tried like a
    LOST donor. */
-void comeback_absent(struct comeback *comeback, uint64_t patience_ns, uint64_t seed, int status, uint64_t now);
+void comeback_absent(struct comeback *comeback, const struct comeback_config *config, int status, uint64_t now);
 /* Ends the use of a donor in any state, and forgets its incarnation. comeback_absent() may begin with the donor
    again. */
 void comeback_let_go(struct comeback *comeback);

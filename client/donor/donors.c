@@ -108,7 +108,6 @@ static void donor_leave(struct far *far, unsigned index, uint64_t now)
 	donor->away_at = clock_now();
 	donors_tell_broke(donor);
 	session_suspend(&donor->session);
-	donor->clearing = false;
 	leases_donor_away(&far->leases, index, now);
 	donors_round_end(far, donor);
 }
@@ -156,7 +155,6 @@ void donors_lose_donor(struct far *far, unsigned index, uint64_t now)
 	lost = leases_donor_lost(&far->leases, index, now);
 	far->lost_pages += lost;
 	donor->donated = donor->leased = 0;
-	donor->clearing = false;
 	donors_round_end(far, donor);
 	log_info("donor %s is lost, and %" PRIu64 " pages with it", donor->uri, lost);
 	donors_tell_kept(far, kept);
@@ -170,7 +168,7 @@ static void donor_bury(struct far *far, unsigned index, uint64_t now)
 	struct far_donor *donor = &far->donors[index];
 
 	/* Logs the loss before any request fails, because the program may not survive the failure. */
-	donors_tell_lost(far, donor);
+	donors_tell_lost(far, index);
 	/* Records the loss before any write completes without the donor. The donor's copies miss that write, so a
 	   process that adopts the store must not use them. */
 	if (!far->adopting)
@@ -262,13 +260,20 @@ static void donor_do(struct far *far, unsigned index, enum comeback_step step, u
 
 /* --- News of sessions ----------------------------------------------------------------------------------------- */
 
+struct comeback_config donors_comeback_config(const struct far *far)
+{
+	struct comeback_config config = {.patience_ns = far->config.timeout_ms * NS_PER_MS,
+					 .last_ns = far->config.last_timeout_ms * NS_PER_MS};
+
+	random_secret(&config.seed, sizeof config.seed);
+	return config;
+}
+
 static void donor_opened(struct far *far, struct far_donor *donor)
 {
-	uint64_t seed;
+	const struct comeback_config config = donors_comeback_config(far);
 
-	random_secret(&seed, sizeof seed);
-	comeback_init(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed, donor->session.donor.incarnation);
-	donor->comeback.last_ns = far->config.last_timeout_ms * NS_PER_MS;
+	comeback_init(&donor->comeback, &config, donor->session.donor.incarnation);
 	first_reached(far, donor);
 	donor_heard(donor);
 	round_begin(far, donor);

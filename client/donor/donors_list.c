@@ -7,7 +7,6 @@
 #include "common/file_watch.h"
 #include "common/format.h"
 #include "common/log.h"
-#include "common/random.h"
 #include "common/uri.h"
 
 #include <errno.h>
@@ -15,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS_PER_MS UINT64_C(1000000)
 #define LIST_PERIOD_NS UINT64_C(1000000000) /* how often leaving donors are checked */
 /* If no slab of a leaving donor has moved for this long, the user is told that the slabs stay. */
 #define LIST_STUCK_NS UINT64_C(5000000000)
@@ -172,11 +170,9 @@ static bool version_check(const struct far *far)
 static void donor_begin(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
-	uint64_t seed;
+	const struct comeback_config config = donors_comeback_config(far);
 
-	random_secret(&seed, sizeof seed);
-	comeback_absent(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed, -ENOTCONN, now);
-	donor->comeback.last_ns = far->config.last_timeout_ms * NS_PER_MS;
+	comeback_absent(&donor->comeback, &config, -ENOTCONN, now);
 	donor->away_at = clock_now();
 	donor->status = -ENOTCONN;
 	donor->told = donor->adopted = donor->added = true;
@@ -262,7 +258,6 @@ static void donor_let_go(struct far *far, unsigned index, uint64_t now)
 	comeback_let_go(&donor->comeback);
 	leases_donor_gone(&far->leases, index, now);
 	donor->donated = donor->leased = 0;
-	donor->clearing = false;
 	donors_round_end(far, donor);
 	log_warning("donor %s is let go: it holds nothing of this process any more", donor->uri);
 	twins_begin(far, now);

@@ -5,12 +5,9 @@
 #include "common/clock.h"
 #include "common/format.h"
 #include "common/log.h"
-#include "common/random.h"
 
 #include <errno.h>
 #include <string.h>
-
-#define NS_PER_MS UINT64_C(1000000)
 
 void donors_connect(struct far *far, uint64_t now)
 {
@@ -71,7 +68,7 @@ void donors_opened(struct far *far, uint64_t now)
 {
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		struct far_donor *donor = &far->donors[i];
-		uint64_t seed;
+		struct comeback_config config;
 
 		if (donors_donor_is_ready(donor)) {
 			donors_tell_failure_domain(far, i);
@@ -81,10 +78,9 @@ void donors_opened(struct far *far, uint64_t now)
 		donor->status = donor->session.donor.status;
 		log_warning("donor %s does not answer (%s): going on without it until it does", donor->uri,
 			    format_errno(donor->status));
-		random_secret(&seed, sizeof seed);
+		config = donors_comeback_config(far);
 		donor->away_at = clock_now();
-		comeback_absent(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed, donor->status, now);
-		donor->comeback.last_ns = far->config.last_timeout_ms * NS_PER_MS;
+		comeback_absent(&donor->comeback, &config, donor->status, now);
 		donor->told = donor->adopted = true;
 		session_drop(&donor->session);
 		donors_round_end(far, donor); /* it may have broken off while others were connecting */
@@ -95,13 +91,10 @@ void donors_adopt(struct far *far, uint64_t now)
 {
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		struct far_donor *donor = &far->donors[i];
-		uint64_t seed;
+		const struct comeback_config config = donors_comeback_config(far);
 
-		random_secret(&seed, sizeof seed);
 		donor->away_at = clock_now();
-		comeback_adopt(&donor->comeback, far->config.timeout_ms * NS_PER_MS, seed,
-			       state_header(far->state)->incarnations[i], now);
-		donor->comeback.last_ns = far->config.last_timeout_ms * NS_PER_MS;
+		comeback_adopt(&donor->comeback, &config, state_header(far->state)->incarnations[i], now);
 		donor->adopted = true;
 		session_drop(&donor->session); /* makes the session LOST, because none has been started */
 		leases_donor_adopt(&far->leases, i, claims_count(&far->table, i));

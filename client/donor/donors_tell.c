@@ -87,13 +87,14 @@ void donors_tell_back(const struct far_donor *donor)
 			  donor->uri, seconds);
 }
 
-void donors_tell_lost(const struct far *far, const struct far_donor *donor)
+void donors_tell_lost(const struct far *far, unsigned index)
 {
+	const struct far_donor *donor = &far->donors[index];
 	const struct donor *machine = &donor->session.donor;
 	const char *fate = far->backup_path ? "what it alone held is on the backup" : "what it held is lost";
 	char text[DONOR_EXPLAIN_MAX];
 	const char *why = machine->reason ? wire_reason_name(machine->reason) : death_name(donor->comeback.status);
-	const bool only = !far->backup_path && leases_donor_has_only(&far->leases, (unsigned)(donor - far->donors));
+	const bool only = !far->backup_path && leases_donor_has_only(&far->leases, index);
 	const struct log_fields fields = {.id = only ? EVENT_DATA_LOST : EVENT_DONOR_LOST, .donor = donor->uri};
 
 	/* While an adoption may still fail, no page is lost yet. */

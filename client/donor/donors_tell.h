@@ -24,7 +24,7 @@ void donors_tell_not_added(struct far_donor *donor);
 void donors_tell_back(const struct far_donor *donor);
 /* The donor is lost. Logs an error. If the donor is gone, the line says why: the donor's own reason, or how the
    connection failed. */
-void donors_tell_lost(const struct far *far, const struct far_donor *donor);
+void donors_tell_lost(const struct far *far, unsigned index);
 /* The donor is reached for the first time. Logs a line if its grace time is shorter than this process needs. */
 void donors_tell_grace(const struct far *far, const struct far_donor *donor);
 /* The donor has reported its failure domain. Stores the name for placement. Logs a warning if the name has changed,

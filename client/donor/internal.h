@@ -19,5 +19,7 @@ void donors_incarnation_keep(struct far *far, unsigned index, uint64_t incarnati
 /* Gives up the donor's slabs: counts the pages that are lost with them and ends the round. The donor is then tried
    again, as one that holds nothing. */
 void donors_lose_donor(struct far *far, unsigned index, uint64_t now);
+/* Returns how long donors of this store are waited for, with a random seed. */
+struct comeback_config donors_comeback_config(const struct far *far);
 
 #endif

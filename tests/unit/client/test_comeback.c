@@ -7,11 +7,13 @@
 #define MS UINT64_C(1000000)
 #define PATIENCE (5000 * MS)
 
+static const struct comeback_config config = {.patience_ns = PATIENCE, .last_ns = PATIENCE, .seed = 1};
+
 static struct comeback up(void)
 {
 	struct comeback comeback;
 
-	comeback_init(&comeback, PATIENCE, 1, 77);
+	comeback_init(&comeback, &config, 77);
 	return comeback;
 }
 
@@ -225,7 +227,7 @@ static struct comeback adopted(uint64_t incarnation)
 {
 	struct comeback comeback;
 
-	comeback_adopt(&comeback, PATIENCE, 1, incarnation, 100);
+	comeback_adopt(&comeback, &config, incarnation, 100);
 	comeback_tick(&comeback, 100);
 	return comeback;
 }
