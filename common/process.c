@@ -10,6 +10,7 @@ int process_look(pid_t pid, struct process *ret_process)
 {
 	char path[64], text[512], state;
 	unsigned long long own, children;
+	int parent;
 	long threads;
 	ssize_t length;
 
@@ -20,10 +21,11 @@ int process_look(pid_t pid, struct process *ret_process)
 	/* The name of the program may contain any character, also a parenthesis. */
 	const char *behind_name = strrchr(text, ')');
 	if (!behind_name ||
-	    sscanf(behind_name, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %*u %llu %*d %*d %*d %ld", &state,
-		   &own, &children, &threads) != 4)
+	    sscanf(behind_name, ") %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %*u %llu %*d %*d %*d %ld", &state,
+		   &parent, &own, &children, &threads) != 5)
 		return -EPROTO;
 	*ret_process = (struct process){
+	    .parent = parent,
 	    .ended = state == 'Z' || state == 'X',
 	    .threads = (unsigned)threads,
 	    .user_ns = (uint64_t)(own + children) * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK)),

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 struct process {
+	pid_t parent;
 	bool ended;       /* the main thread has ended. Other threads may still run, see `threads` */
 	unsigned threads; /* threads that have not been waited for, 1 or more */
 	uint64_t user_ns; /* processor time in user mode, of the process and of its children that have ended */

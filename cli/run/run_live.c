@@ -2,6 +2,8 @@
 #include "cli/run/run_live.h"
 
 #include "common/clock.h"
+#include "common/process.h"
+#include "common/text_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -110,34 +112,22 @@ static bool read_process(pid_t pid, struct run_live *ret_live)
 	return found;
 }
 
-/* Reads the first bytes of a file in /proc/PID, without more than @size - 1 bytes, and ends them with 0. */
-static size_t proc_read(pid_t pid, const char *name, char *ret_text, size_t size)
-{
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, ret_text, size - 1);
-	if (fd >= 0)
-		close(fd);
-	ret_text[length > 0 ? length : 0] = '\0';
-	return length > 0 ? (size_t)length : 0;
-}
-
 /* Returns true if the process was started as `farpage run`. All users may read this, as ps(1) does. */
 static bool is_run(pid_t pid)
 {
-	char text[4096];
-	const size_t length = proc_read(pid, "cmdline", text, sizeof text), verb = strlen(text) + 1;
+	char path[64], text[4096];
+	snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+	const ssize_t length = text_file_read(path, text, sizeof text);
+	const size_t verb = strlen(text) + 1;
 	const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
-	return strcmp(name, "farpage") == 0 && verb < length && strcmp(text + verb, "run") == 0;
+	return strcmp(name, "farpage") == 0 && (ssize_t)verb < length && strcmp(text + verb, "run") == 0;
 }
 
-static pid_t parent_of(pid_t pid)
+/* Returns true if the process helps a run, as its guard does: it is the child of another process of that run. */
+static bool is_helper(pid_t pid)
 {
-	char text[256];
-	int parent = 0;
-	proc_read(pid, "stat", text, sizeof text);
-	return sscanf(text, "%*d (farpage) %*c %d", &parent) == 1 ? parent : 0;
+	struct process process;
+	return process_look(pid, &process) == 0 && is_run(process.parent);
 }
 
 static int compare(const void *one, const void *other)
@@ -167,8 +157,8 @@ unsigned run_live_each(void (*look)(pid_t pid, const struct run_live *live, void
 	for (unsigned i = 0; i < count; i++) {
 		if (read_process(pids[i], &live))
 			look(pids[i], &live, user);
-		else if (errno == EACCES && is_run(pids[i]) && !is_run(parent_of(pids[i])))
-			closed++; /* a helper of a run, such as its guard, is the child of another such process */
+		else if (errno == EACCES && is_run(pids[i]) && !is_helper(pids[i]))
+			closed++;
 	}
 	return closed;
 }

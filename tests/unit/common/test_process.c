@@ -76,6 +76,7 @@ int main(void)
 	ok(process_look(getpid(), &process) == 0 && !process.ended && process.threads >= 1,
 	   "a process with one thread has not ended");
 	ok(!process_has_ended(getpid()), "process_has_ended() is false for this process");
+	ok(process.parent == getppid(), "a process has its parent");
 	prctl(PR_SET_NAME, "a) R (b", 0, 0, 0);
 	ok(user_time_grows(process.user_ns), "user time grows, although the name contains parentheses");
 
