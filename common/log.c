@@ -108,26 +108,24 @@ __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_
 	memcpy(line + *length - 3, "...", 3);
 }
 
-/* Returns true if a write to @fd may block, as for pipes, sockets and terminals. Other files are not polled: for
-   the kernel's log, /dev/kmsg, poll(2) never reports that it is writable, although a write never blocks. */
-static bool log_may_wait(int fd)
+/* Returns true if a write to the descriptor, a file of this mode, may block, as for pipes, sockets and terminals. Other
+   files are not polled: for the kernel's log, /dev/kmsg, poll(2) never reports that it is writable, although a write never
+   blocks. */
+static bool log_may_wait(mode_t mode)
 {
-	struct stat stat;
-	if (fstat(fd, &stat) < 0)
-		return false;
-	return S_ISFIFO(stat.st_mode) || S_ISSOCK(stat.st_mode) || (S_ISCHR(stat.st_mode) && isatty(fd));
+	return S_ISFIFO(mode) || S_ISSOCK(mode) || (S_ISCHR(mode) && isatty(settings.fd));
 }
 
 /* Waits briefly until the descriptor is writable. Returns true if it is. Calls ppoll by syscall(2), because the
    simulation of time (tests/sim) replaces ppoll(2). */
-static bool log_has_room(void)
+static bool log_has_room(mode_t mode)
 {
 	static _Atomic bool stuffed;
 	struct pollfd reader = {.fd = settings.fd, .events = POLLOUT};
 	struct timespec patience = {.tv_nsec = atomic_load(&stuffed) ? 0 : LOG_PATIENCE_NS};
 	long ready;
 
-	if (!log_may_wait(settings.fd))
+	if (!log_may_wait(mode))
 		return true;
 	while ((ready = syscall(SYS_ppoll, &reader, 1, &patience, NULL, 0)) < 0 && errno == EINTR)
 		;
@@ -135,11 +133,10 @@ static bool log_has_room(void)
 	return ready == 1;
 }
 
-/* Writes what comes before the text of a line. Returns its length. The descriptor may have become another one by dup2(2)
-   since log_set_fd(), so it is looked at for each line. */
-static size_t log_prefix(char line[LOG_LINE_MAX], enum log_level level, const struct stat *stat)
+/* Writes what comes before the text of a line. Returns its length. */
+static size_t log_prefix(char line[LOG_LINE_MAX], enum log_level level, mode_t mode)
 {
-	size_t stamped = settings.daemon && S_ISREG(stat->st_mode) ? settings.daemon->stamp(line, LOG_LINE_MAX / 4) : 0;
+	size_t stamped = settings.daemon && S_ISREG(mode) ? settings.daemon->stamp(line, LOG_LINE_MAX / 4) : 0;
 	size_t length = format_text(line + stamped, LOG_LINE_MAX / 4,
 				    "%s%s: ", settings.journal ? priorities[level] : "", settings.name);
 	return stamped + (length < LOG_LINE_MAX / 4 ? length : LOG_LINE_MAX / 4 - 1);
@@ -148,9 +145,9 @@ static size_t log_prefix(char line[LOG_LINE_MAX], enum log_level level, const st
 /* Returns false if the line must be written to the descriptor. A daemon that moved its log from the journal to the
    kernel's log still sends its lines to the journal, where they have fields. */
 static bool log_send(enum log_level level, const struct log_fields *fields, const char *text, size_t length,
-		     const struct stat *stat)
+		     mode_t mode)
 {
-	return settings.daemon && settings.journal && !S_ISREG(stat->st_mode) &&
+	return settings.daemon && settings.journal && !S_ISREG(mode) &&
 	       settings.daemon->send(level, settings.name, fields, text, length);
 }
 
@@ -161,19 +158,18 @@ static void log_line(enum log_level level, const struct log_fields *fields, cons
 	int saved = errno;
 	char line[LOG_LINE_MAX];
 	struct stat stat;
-	/* log_append() prints errno by %m, so it is set back before. */
-	if (fstat(settings.fd, &stat) < 0)
-		stat = (struct stat){.st_mode = S_IFCHR};
-	size_t prefix = log_prefix(line, level, &stat), length = prefix;
-	errno = saved;
+	/* The descriptor may have become another one by dup2(2) since log_set_fd(), so it is looked at for each line. */
+	mode_t mode = fstat(settings.fd, &stat) < 0 ? 0 : stat.st_mode;
+	size_t prefix = log_prefix(line, level, mode), length = prefix;
+	errno = saved; /* log_append() prints it by %m */
 	log_append(line, &length, format, arguments);
 	for (size_t i = 0; i < length; i++) {
 		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
 			line[i] = '?';
 	}
-	if (!log_send(level, fields, line + prefix, length - prefix, &stat)) {
+	if (!log_send(level, fields, line + prefix, length - prefix, mode)) {
 		line[length++] = '\n';
-		if (log_has_room())
+		if (log_has_room(mode))
 			while (write(settings.fd, line, length) < 0 && errno == EINTR)
 				;
 	}
