@@ -2,6 +2,7 @@
 #include "common/control_group.h"
 
 #include "common/format.h"
+#include "common/group_file.h"
 #include "common/text_file.h"
 
 #include <errno.h>
@@ -37,20 +38,12 @@ static const struct {
 
 /* --- One group -------------------------------------------------------------------------------------------------- */
 
-static bool file_read(const char *folder, const char *name, char *ret_text, size_t size)
-{
-	char path[PATH_MAX];
-
-	return format_text(path, sizeof path, "%s/%s", folder, name) < sizeof path &&
-	       text_file_read(path, ret_text, size) >= 0;
-}
-
 static bool number_read(const char *folder, const char *name, uint64_t *ret_number)
 {
 	char text[64], *end;
 	unsigned long long number;
 
-	if (!file_read(folder, name, text, sizeof text))
+	if (group_file_read(folder, name, text, sizeof text) < 0)
 		return false;
 	errno = 0;
 	number = strtoull(text, &end, 10);
@@ -89,7 +82,7 @@ bool control_group_read(enum control_group_version version, const char *folder, 
 	number_read(folder, versions[version].usage, &memory.usage);
 	if (versions[version].swapped)
 		number_read(folder, versions[version].swapped, &memory.swapped);
-	if (file_read(folder, "memory.stat", stat, sizeof stat)) {
+	if (group_file_read(folder, "memory.stat", stat, sizeof stat) >= 0) {
 		if (versions[version].swapped_word)
 			memory.swapped = word_number(stat, versions[version].swapped_word);
 		memory.inactive = word_number(stat, versions[version].inactive_word);
@@ -121,7 +114,7 @@ bool control_group_swaps(const char *folder)
 		return false;
 	format_text(path, sizeof path, "%s", folder);
 	for (char *slash; strlen(path) > strlen(CONTROL_GROUP_ROOT); *slash = '\0') {
-		if (file_read(path, "memory.swap.max", text, sizeof text) && strcmp(text, "0\n") == 0)
+		if (group_file_read(path, "memory.swap.max", text, sizeof text) > 0 && strcmp(text, "0\n") == 0)
 			return false;
 		slash = strrchr(path, '/');
 	}

@@ -1,9 +1,9 @@
 /* run_group: see run_group.h. */
 #include "cli/run/run_group.h"
 
+#include "common/group_file.h"
 #include "common/log.h"
 #include "common/process.h"
-#include "common/text_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -35,38 +35,11 @@
 #define CALM_LOOKS (1000 / RUN_GROUP_LOOK_MS)
 #define PAGE 4096
 
-static int file_path(const char *folder, const char *file, char ret_path[PATH_MAX])
-{
-	return snprintf(ret_path, PATH_MAX, "%s/%s", folder, file) < PATH_MAX ? 0 : -ENAMETOOLONG;
-}
-
-static ssize_t file_read(const char *folder, const char *file, char *ret_text, size_t size)
-{
-	char path[PATH_MAX];
-	int status = file_path(folder, file, path);
-	return status ? status : text_file_read(path, ret_text, size);
-}
-
-static int file_write(const char *folder, const char *file, const char *text)
-{
-	char path[PATH_MAX];
-	int status = file_path(folder, file, path);
-	return status ? status : text_file_write(path, text);
-}
-
-static int number_write(const char *folder, const char *file, uint64_t number)
-{
-	char text[24];
-	snprintf(text, sizeof text, "%llu", (unsigned long long)number);
-	return file_write(folder, file, text);
-}
-
 /* Returns the number after @word in @file, or @none if there is none. @word may be empty. */
 static uint64_t number_read(const char *folder, const char *file, const char *word, uint64_t none)
 {
-	char text[TEXT_SIZE];
-	const char *at = file_read(folder, file, text, sizeof text) < 0 ? NULL : strstr(text, word);
-	return at ? strtoull(at + strlen(word), NULL, 10) : none;
+	group_file_number(folder, file, word, &none);
+	return none;
 }
 
 /* --- Where ------------------------------------------------------------------------------------------------------ */
@@ -79,14 +52,14 @@ static bool is_writable(const char *folder)
 static bool passes_memory_on(const char *folder)
 {
 	char text[TEXT_SIZE];
-	return file_read(folder, "cgroup.subtree_control", text, sizeof text) >= 0 && strstr(text, "memory");
+	return group_file_read(folder, "cgroup.subtree_control", text, sizeof text) >= 0 && strstr(text, "memory");
 }
 
 /* Returns true if @folder is the root of all groups, which has no file cgroup.type. The root of a container has one. */
 static bool is_real_root(const char *folder)
 {
 	char path[PATH_MAX];
-	return file_path(folder, "cgroup.type", path) == 0 && access(path, F_OK) < 0;
+	return group_file_path(folder, "cgroup.type", path) == 0 && access(path, F_OK) < 0;
 }
 
 /* Returns true if only root can change @folder and the groups above it. */
@@ -119,8 +92,8 @@ static bool path_find(pid_t pid, enum control_group_version version, char ret_pa
 static bool place_v2(pid_t pid, char ret_folder[PATH_MAX])
 {
 	char path[PATH_MAX], text[TEXT_SIZE];
-	if (file_read(CONTROL_GROUP_ROOT, "cgroup.controllers", text, sizeof text) < 0 || !strstr(text, "memory") ||
-	    !path_find(pid, CONTROL_GROUP_V2, path))
+	if (group_file_read(CONTROL_GROUP_ROOT, "cgroup.controllers", text, sizeof text) < 0 ||
+	    !strstr(text, "memory") || !path_find(pid, CONTROL_GROUP_V2, path))
 		return false;
 	for (;;) {
 		char *slash = strrchr(path, '/');
@@ -184,13 +157,13 @@ void run_group_attended(enum control_group_version version, const char *folder, 
 static int limit_v2(const struct run_group *group, uint64_t local)
 {
 	char path[PATH_MAX];
-	int status = file_path(group->folder, "memory.max", path);
+	int status = group_file_path(group->folder, "memory.max", path);
 	/* The root does not enable the memory controller for its children yet. */
 	if (!status && access(path, F_OK) < 0)
-		file_write(CONTROL_GROUP_ROOT, "cgroup.subtree_control", "+memory");
+		group_file_write(CONTROL_GROUP_ROOT, "cgroup.subtree_control", "+memory");
 	if (!status)
-		status = number_write(group->folder, "memory.high", local - local / HIGH_PART);
-	return status ? status : number_write(group->folder, "memory.max", local);
+		status = group_file_write_number(group->folder, "memory.high", local - local / HIGH_PART);
+	return status ? status : group_file_write_number(group->folder, "memory.max", local);
 }
 
 /* Makes the kernel signal the eventfd @event at events of @file. @argument, such as a level of pressure, limits the
@@ -198,11 +171,11 @@ static int limit_v2(const struct run_group *group, uint64_t local)
 static void event_want(const struct run_group *group, int event, const char *file, const char *argument)
 {
 	char path[PATH_MAX], text[64];
-	int control = file_path(group->folder, file, path) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	int control = group_file_path(group->folder, file, path) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
 	if (control < 0)
 		return;
 	snprintf(text, sizeof text, "%d %d%s", event, control, argument);
-	file_write(group->folder, "cgroup.event_control", text);
+	group_file_write(group->folder, "cgroup.event_control", text);
 	close(control);
 }
 
@@ -222,7 +195,7 @@ static int event_open(const struct run_group *group)
 static void killer_set(struct run_group *group, bool kills)
 {
 	group->kills = kills;
-	number_write(group->folder, "memory.oom_control", !kills);
+	group_file_write_number(group->folder, "memory.oom_control", !kills);
 }
 
 static int limit_v1(struct run_group *group, uint64_t local)
@@ -231,10 +204,11 @@ static int limit_v1(struct run_group *group, uint64_t local)
 	if (beyond > BEYOND_MAX)
 		beyond = BEYOND_MAX;
 	group->limit = local - beyond;
-	number_write(group->folder, "memory.swappiness", SWAPPINESS); /* with 0 the kernel would swap nothing */
+	group_file_write_number(group->folder, "memory.swappiness",
+				SWAPPINESS); /* with 0 the kernel would swap nothing */
 	killer_set(group, false);
 	group->event = event_open(group);
-	return number_write(group->folder, "memory.limit_in_bytes", group->limit);
+	return group_file_write_number(group->folder, "memory.limit_in_bytes", group->limit);
 }
 
 int run_group_make(struct run_group *group, uint64_t local)
@@ -255,12 +229,12 @@ int run_group_make(struct run_group *group, uint64_t local)
 
 int run_group_enter(const struct run_group *group)
 {
-	return file_write(group->folder, "cgroup.procs", "0");
+	return group_file_write(group->folder, "cgroup.procs", "0");
 }
 
 int run_group_move(const struct run_group *group, pid_t pid)
 {
-	return number_write(group->folder, "cgroup.procs", (uint64_t)pid);
+	return group_file_write_number(group->folder, "cgroup.procs", (uint64_t)pid);
 }
 
 static void use_read(const struct run_group *group, struct run_group_use *use)
@@ -286,8 +260,8 @@ static bool is_starving(const struct run_group *group)
    one more page, because the try before may have failed to lower it again. */
 static void wake(const struct run_group *group)
 {
-	number_write(group->folder, "memory.limit_in_bytes", group->limit + (1 + group->starved) * PAGE);
-	number_write(group->folder, "memory.limit_in_bytes", group->limit);
+	group_file_write_number(group->folder, "memory.limit_in_bytes", group->limit + (1 + group->starved) * PAGE);
+	group_file_write_number(group->folder, "memory.limit_in_bytes", group->limit);
 }
 
 /* Version 1: if tasks sleep for lack of memory, wakes them, or enables the killer after too many tries. @full means
@@ -348,7 +322,7 @@ static unsigned for_each_here(const char *folder, void (*act)(pid_t pid))
 	char path[PATH_MAX];
 	unsigned count = 0;
 	int pid;
-	FILE *file = file_path(folder, "cgroup.procs", path) ? NULL : fopen(path, "re");
+	FILE *file = group_file_path(folder, "cgroup.procs", path) ? NULL : fopen(path, "re");
 	while (file && fscanf(file, "%d", &pid) == 1) {
 		if (pid <= 0 || process_has_ended(pid))
 			continue;
@@ -369,7 +343,7 @@ static unsigned for_each(const char *folder, void (*act)(pid_t pid), bool removi
 	unsigned count = for_each_here(folder, act);
 	DIR *directory = opendir(folder);
 	for (struct dirent *entry; directory && (entry = readdir(directory));) {
-		if (entry->d_type != DT_DIR || entry->d_name[0] == '.' || file_path(folder, entry->d_name, path))
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.' || group_file_path(folder, entry->d_name, path))
 			continue;
 		count += for_each(path, act, removing);
 		if (removing)
@@ -393,7 +367,7 @@ static void end(pid_t pid)
 void run_group_kill(const struct run_group *group)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
-	file_write(group->folder, "cgroup.kill", "1"); /* version 2 since Linux 5.14: no fork escapes it */
+	group_file_write(group->folder, "cgroup.kill", "1"); /* version 2 since Linux 5.14: no fork escapes it */
 	for (unsigned i = 0; i < KILL_TRIES && for_each(group->folder, end, false); i++)
 		nanosleep(&pause, NULL);
 }

@@ -3,8 +3,8 @@
 
 #include "cli/swap/swaps.h"
 #include "common/control_group.h"
+#include "common/group_file.h"
 #include "common/log.h"
-#include "common/text_file.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -14,51 +14,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int file_path(const struct squeeze_group *group, const char *file, char ret_path[PATH_MAX])
-{
-	return snprintf(ret_path, PATH_MAX, "%s/%s", group->folder, file) < PATH_MAX ? 0 : -ENAMETOOLONG;
-}
-
 static bool has_file(const struct squeeze_group *group, const char *file, int mode)
 {
 	char path[PATH_MAX];
 
-	return file_path(group, file, path) == 0 && access(path, mode) == 0;
-}
-
-/* Reads the number after @word in @file. It is UINT64_MAX for "max". Returns 0 or -errno. */
-static int number_read(const struct squeeze_group *group, const char *file, const char *word, uint64_t *ret_number)
-{
-	char path[PATH_MAX], text[512];
-	int status = file_path(group, file, path);
-	ssize_t length = status ? status : text_file_read(path, text, sizeof text);
-	const char *at = length < 0 ? NULL : strstr(text, word);
-	char *end;
-	uint64_t number;
-
-	if (length < 0)
-		return (int)length;
-	if (!at)
-		return -EINVAL;
-	at += strlen(word);
-	number = strtoull(at, &end, 10);
-	if (end == at && strncmp(at, "max", 3) != 0)
-		return -EINVAL;
-	*ret_number = end == at ? UINT64_MAX : number;
-	return 0;
+	return group_file_path(group->folder, file, path) == 0 && access(path, mode) == 0;
 }
 
 /* Returns the number in @file, or @otherwise if there is none. */
 static uint64_t number_or(const struct squeeze_group *group, const char *file, uint64_t otherwise)
 {
-	number_read(group, file, "", &otherwise);
+	group_file_number(group->folder, file, "", &otherwise);
 	return otherwise;
 }
 
 static int pressure_read(const struct squeeze_group *group, uint64_t *ret_stalled_us)
 {
 	/* The first line, "some", has the first "total=". */
-	return number_read(group, "memory.pressure", "total=", ret_stalled_us);
+	return group_file_number(group->folder, "memory.pressure", "total=", ret_stalled_us);
 }
 
 /* --- Opening ---------------------------------------------------------------------------------------------- */
@@ -168,7 +141,7 @@ int squeeze_group_read(const struct squeeze_group *group, struct squeeze_use *re
 	int status = pressure_read(group, &use.stalled_us);
 
 	if (status == 0)
-		status = number_read(group, "memory.current", "", &use.size);
+		status = group_file_number(group->folder, "memory.current", "", &use.size);
 	if (status == 0)
 		status = swaps_room_beside("", &memory, &use.room);
 	if (status < 0)
@@ -184,9 +157,5 @@ int squeeze_group_read(const struct squeeze_group *group, struct squeeze_use *re
 
 int squeeze_group_reclaim(const struct squeeze_group *group, uint64_t bytes)
 {
-	char path[PATH_MAX], text[24];
-	int status = file_path(group, "memory.reclaim", path);
-
-	snprintf(text, sizeof text, "%llu\n", (unsigned long long)bytes);
-	return status ? status : or_gone(group, text_file_write(path, text));
+	return or_gone(group, group_file_write_number(group->folder, "memory.reclaim", bytes));
 }
