@@ -31,6 +31,7 @@
  * connection.
  */
 #include "common/clock.h"
+#include "common/least.h"
 #include "fabric/internal.h"
 #include "fabric/poller.h"
 #include <errno.h>
@@ -277,14 +278,9 @@ int fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max
 
 /* --- Waiting ---------------------------------------------------------------------------------------------- */
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static void wait_sleep(struct fabric *fabric, uint64_t now, uint64_t until)
 {
-	until = earlier(until, backends_deadline(fabric));
+	until = least(until, backends_deadline(fabric));
 	if (until <= now) {
 		fabric->expire_at = 0;
 		return;
@@ -393,7 +389,7 @@ int fabric_arm_until(struct fabric *fabric, uint64_t until)
 {
 	if (backends_ready(fabric))
 		return 1;
-	timer_set(fabric, earlier(until, backends_deadline(fabric)));
+	timer_set(fabric, least(until, backends_deadline(fabric)));
 	poller_arm(fabric->poller, &fabric->timer.source, POLLER_IN);
 	backends_arm(fabric);
 	return poller_wait(fabric->poller, 0) > 0 || backends_ready(fabric);

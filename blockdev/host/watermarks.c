@@ -1,5 +1,6 @@
 #include "blockdev/host/watermarks.h"
 
+#include "common/least.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -46,11 +47,6 @@ static uint64_t root_of(uint64_t square)
 		if ((root + bit) * (root + bit) <= square)
 			root += bit;
 	return root;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
 }
 
 static uint64_t most(uint64_t a, uint64_t b)

@@ -1,6 +1,7 @@
 /* doctor_memory: checks how much memory may be pinned and lent, and the kernel's settings for memory. */
 #include "cli/doctor/internal.h"
 #include "common/control_group.h"
+#include "common/least.h"
 
 #include <linux/capability.h>
 #include <string.h>
@@ -118,11 +119,6 @@ struct verdict doctor_memory_maps(const struct host *host)
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 static void group_look(const struct control_group_memory *group, void *user)
 {

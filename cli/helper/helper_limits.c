@@ -2,14 +2,10 @@
 #include "cli/helper/helper_limits.h"
 
 #include "blockdev/devices.h"
+#include "common/least.h"
 #include "common/size.h"
 
 #include <stdio.h>
-
-static uint64_t least(uint64_t one, uint64_t other)
-{
-	return one < other ? one : other;
-}
 
 enum helper_status helper_limits_judge(const struct helper_limits *limits, const struct helper_grant *grants,
 				       unsigned count, uint32_t uid, uint64_t swap, uint64_t *ret_swap)

@@ -1,6 +1,8 @@
 /* squeeze: see squeeze.h. */
 #include "cli/swap/squeeze.h"
 
+#include "common/least.h"
+
 #define PAGE 4096u
 #define PACE_MIN (SQUEEZE_WHOLE / 64)
 #define PACE_GAIN 8 /* a step raises the pace by 1/PACE_GAIN */
@@ -12,11 +14,6 @@
 static uint64_t share(uint64_t of, uint64_t part, uint64_t whole)
 {
 	return (uint64_t)((unsigned __int128)of * part / whole);
-}
-
-static uint64_t least(uint64_t one, uint64_t other)
-{
-	return one < other ? one : other;
 }
 
 void squeeze_init(struct squeeze *squeeze)

@@ -1,6 +1,8 @@
 /* comeback: see comeback.h. */
 #include "client/donor/comeback.h"
 
+#include "common/least.h"
+
 #include <assert.h>
 #include <errno.h>
 
@@ -16,11 +18,6 @@ static void comeback_move(struct comeback *comeback, enum comeback_state state)
 {
 	assert(transitions[comeback->state] >> state & 1);
 	comeback->state = state;
-}
-
-static uint64_t earlier(uint64_t one, uint64_t other)
-{
-	return one < other ? one : other;
 }
 
 void comeback_init(struct comeback *comeback, const struct comeback_config *config, uint64_t incarnation)
@@ -225,7 +222,7 @@ void comeback_waits(struct comeback *comeback, uint64_t since)
 		return; /* the steps of comeback_needed() count */
 	if (since < comeback->again)
 		since = comeback->again;
-	comeback->end_at = earlier(since + comeback->patience_ns, comeback->end_at);
+	comeback->end_at = least(since + comeback->patience_ns, comeback->end_at);
 }
 
 bool comeback_is_overdue(const struct comeback *comeback, uint64_t now)
@@ -245,7 +242,7 @@ bool comeback_needed(struct comeback *comeback, uint64_t now)
 	if (now >= last_of(comeback))
 		return false;
 	comeback->needed = true;
-	comeback->end_at = earlier(now + COMEBACK_NEEDED_NS, last_of(comeback));
+	comeback->end_at = least(now + COMEBACK_NEEDED_NS, last_of(comeback));
 	return !before;
 }
 
@@ -255,7 +252,7 @@ void comeback_not_needed(struct comeback *comeback, uint64_t now)
 		return;
 	comeback->needed = false;
 	comeback->again = now;
-	comeback->end_at = earlier(now + comeback->patience_ns, last_of(comeback));
+	comeback->end_at = least(now + comeback->patience_ns, last_of(comeback));
 }
 
 bool comeback_anew(struct comeback *comeback, uint64_t now)

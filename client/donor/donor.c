@@ -1,6 +1,7 @@
 #include "client/donor/donor.h"
 
 #include "common/format.h"
+#include "common/least.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -281,11 +282,6 @@ void donor_disconnected(struct donor *donor, int status, const void *data, size_
 		donor_lose(donor, status ? status : -ECONNRESET, answer);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 void donor_tick(struct donor *donor, uint64_t now, struct donor_answer *answer)
 {
 	*answer = (struct donor_answer){0};
@@ -316,9 +312,9 @@ uint64_t donor_due(const struct donor *donor)
 		return UINT64_MAX;
 	if (donor->state != DONOR_READY)
 		return donor->deadline;
-	due = earlier(donor->said + donor->heartbeat_ns, donor->heard + DONOR_SILENCE * donor->heartbeat_ns);
+	due = least(donor->said + donor->heartbeat_ns, donor->heard + DONOR_SILENCE * donor->heartbeat_ns);
 	if (donor->waiting)
-		due = earlier(due, donor->waiting_since + donor->config.timeout_ns);
+		due = least(due, donor->waiting_since + donor->config.timeout_ns);
 	return due;
 }
 

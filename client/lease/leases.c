@@ -2,6 +2,7 @@
 
 #include "client/lease/internal.h"
 #include "client/lease/placement.h"
+#include "common/least.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -529,11 +530,6 @@ void leases_tick(struct leases *leases, uint64_t now)
 	idle_release(leases, now);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 uint64_t leases_due(const struct leases *leases)
 {
 	uint64_t due = leases_joins_due(leases);
@@ -542,10 +538,10 @@ uint64_t leases_due(const struct leases *leases)
 		const struct leases_want *want = &leases->wants[i];
 
 		if (want->active && !want->over)
-			due = earlier(due, want->retry_at ? earlier(want->deadline, want->retry_at) : want->deadline);
+			due = least(due, want->retry_at ? least(want->deadline, want->retry_at) : want->deadline);
 		else if (!want->active && leases->lists[LEASES_WANTED].first)
 			return 0;
 	}
-	due = earlier(due, leases_list_due(leases, LEASES_FRESH));
-	return window_is_open(leases) ? earlier(due, leases_list_due(leases, LEASES_IDLE)) : due;
+	due = least(due, leases_list_due(leases, LEASES_FRESH));
+	return window_is_open(leases) ? least(due, leases_list_due(leases, LEASES_IDLE)) : due;
 }

@@ -1,5 +1,6 @@
 /* Unit tests of cli/squeeze, with simulated control groups. */
 #include "cli/swap/squeeze.h"
+#include "common/least.h"
 #include "tests/lib/mix.h"
 #include "tests/lib/tap.h"
 
@@ -21,11 +22,6 @@ struct group {
 	uint64_t stalled_us; /* in all intervals so far */
 	uint64_t intervals;
 };
-
-static uint64_t least(uint64_t one, uint64_t other)
-{
-	return one < other ? one : other;
-}
 
 static uint64_t size_of(const struct group *group)
 {
