@@ -2,8 +2,7 @@
 #include "blockdev/devices.h"
 #include "cli/commands.h"
 #include "cli/disk/disk_table.h"
-#include "cli/json.h"
-#include "cli/subcommands.h"
+#include "cli/listing.h"
 #include "cli/swap/swap.h"
 #include "cli/swap/swaps.h"
 #include "common/log.h"
@@ -55,8 +54,8 @@ static void area_add_json(struct json_object *disk, const struct swap_area *area
 	json_object_object_add(disk, "swap", swap);
 }
 
-/* Appends each device that is swap space to @table and to the JSON array @swaps. Returns the exit status. */
-static int swaps_ask(struct table *table, struct json_object *swaps)
+/* Adds each device that is swap space. Returns the exit status. */
+static int swaps_ask(struct listing *listing)
 {
 	static char names[SWAPS_MAX * 4][RUNTIME_NAME_MAX + 1];
 	int count = runtime_list(names, sizeof names / sizeof names[0]), status = COMMAND_OK;
@@ -73,9 +72,9 @@ static int swaps_ask(struct table *table, struct json_object *swaps)
 		if (runtime_read_device(names[i], &device) < 0 || swaps_find(device.device.path, &area) < 0)
 			continue;
 		disk = disk_ask(names[i], &state);
-		area_add(table, names[i], &area, state);
+		area_add(listing->table, names[i], &area, state);
 		area_add_json(disk, &area);
-		json_object_array_add(swaps, disk);
+		json_object_array_add(listing->list, disk);
 		status = disk_state_status(state, status);
 	}
 	return status;
@@ -83,35 +82,15 @@ static int swaps_ask(struct table *table, struct json_object *swaps)
 
 int swap_list(int argc, char **argv)
 {
-	static struct table_style style;
-	bool json = false;
-	const struct config_setting settings[] = {
-	    {.name = "json", .kind = CONFIG_FLAG, .value = &json, .help = "print JSON, with all that is known"},
-	    TABLE_SETTINGS(&style),
-	    {.name = NULL},
-	};
-	int status = subcommands_begin(&text, settings, config_read(settings, NULL, argc, argv, NULL), argc, argv);
-	struct json_object *root, *swaps;
-	struct table *table;
+	struct listing listing;
+	int status = listing_begin(&text, "swaps", area_columns, AREA_COLUMNS, argc, argv, &listing);
 
 	if (status >= 0)
 		return status;
-	table = table_open("swap list", area_columns, AREA_COLUMNS, &style);
-	if (!table)
-		return COMMAND_USAGE;
-	root = json_object_new_object();
-	swaps = json_object_new_array();
-	json_object_object_add(root, "swaps", swaps);
-	status = swaps_ask(table, swaps);
-	if (json && status != COMMAND_FAILED) {
-		table_close(table);
-		json_print(root, false, stdout);
-		return status;
-	}
+	status = swaps_ask(&listing);
 	if (status == COMMAND_FAILED)
-		table_close(table);
+		listing_drop(&listing);
 	else
-		table_print(table);
-	json_object_put(root);
+		listing_print(&listing);
 	return status;
 }
