@@ -539,21 +539,29 @@ int config_read(const struct config_setting *settings, const char *section, int 
 	return config_read_defaults(settings, section, NULL, argc, argv, file_option);
 }
 
+int config_absolute_path(const char *path, char ret_path[PATH_MAX])
+{
+	char here[PATH_MAX] = "";
+
+	if (*path != '/' && !getcwd(here, sizeof here))
+		return -errno;
+	return snprintf(ret_path, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path) < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
 int config_complete_path(const char *option, const char **path)
 {
-	char *here, *whole = NULL;
+	char whole[PATH_MAX], *copy;
+	int status;
 
 	if (!*path || **path == '/')
 		return 0;
-	here = getcwd(NULL, 0);
-	if (here && asprintf(&whole, "%s/%s", here, *path) < 0)
-		whole = NULL;
-	free(here);
-	if (!whole) {
-		log_error("--%s %s: %m; give a whole path", option, *path);
+	status = config_absolute_path(*path, whole);
+	copy = status < 0 ? NULL : strdup(whole);
+	if (!copy) {
+		log_error("--%s %s: %s; give a whole path", option, *path, strerror(status < 0 ? -status : ENOMEM));
 		return -EINVAL;
 	}
-	*path = whole;
+	*path = copy;
 	return 0;
 }
 

@@ -7,6 +7,7 @@
  */
 #ifndef COMMON_CONFIG_H
 #define COMMON_CONFIG_H
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -60,6 +61,8 @@ int config_read_defaults(const struct config_setting *settings, const char *sect
 			 const struct config_defaults *defaults, int argc, char **argv, const char *file_option);
 /* For tests and fuzzing: reads @text as if it were the file @name. Returns 0, or -EINVAL after logging one line. */
 int config_read_text(const struct config_setting *settings, const char *section, const char *name, const char *text);
+/* Writes the absolute form of @path, which need not exist. Keeps symbolic links. Returns 0 or -errno. */
+int config_absolute_path(const char *path, char ret_path[PATH_MAX]);
 /* Replaces a relative path in *@path by an absolute one from malloc(). *@path may be NULL. @option is the option's
    name without dashes, for the log. Returns 0, or -EINVAL after logging one line. */
 int config_complete_path(const char *option, const char **path);

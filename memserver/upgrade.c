@@ -1,6 +1,7 @@
 /* upgrade: see upgrade.h. */
 #include "memserver/upgrade.h"
 
+#include "common/config.h"
 #include "common/events.h"
 #include "common/log.h"
 #include "memserver/handover.h"
@@ -21,14 +22,10 @@
 static void path_find(char ret_path[PATH_MAX])
 {
 	const char *given = (const char *)(uintptr_t)getauxval(AT_EXECFN);
-	char here[PATH_MAX] = "";
 	ssize_t length;
 
-	if (given && *given != '/' && !getcwd(here, sizeof here))
-		given = NULL;
 	/* fexecve(3) starts a program under a name that is gone, or means another file, later. */
-	if (given && strncmp(given, "/dev/fd/", strlen("/dev/fd/")) != 0 &&
-	    snprintf(ret_path, PATH_MAX, "%s%s%s", here, *here ? "/" : "", given) < PATH_MAX)
+	if (given && strncmp(given, "/dev/fd/", strlen("/dev/fd/")) != 0 && config_absolute_path(given, ret_path) == 0)
 		return;
 	length = readlink("/proc/self/exe", ret_path, PATH_MAX - 1);
 	ret_path[length > 0 ? length : 0] = '\0';

@@ -16,6 +16,7 @@
 #include "cli/run/run_report.h"
 #include "cli/run/run_watch.h"
 #include "common/clock.h"
+#include "common/config.h"
 #include "common/log.h"
 #include "common/process.h"
 #include "common/user.h"
@@ -125,16 +126,6 @@ static int set_donors(const struct config_list *donors)
 	return 0;
 }
 
-/* Writes the absolute form of @path, which need not exist. Returns false and sets errno on failure. */
-static bool absolute_path(const char *path, char ret_path[PATH_MAX])
-{
-	char here[PATH_MAX] = "";
-	if (*path != '/' && !getcwd(here, sizeof here))
-		return false;
-	errno = ENAMETOOLONG;
-	return snprintf(ret_path, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path) < PATH_MAX;
-}
-
 static uint64_t window_size(const struct run_options *options, const struct run_donors *donors)
 {
 	uint64_t all = donors->free_bytes + options->local, size = WINDOW_SLABS * donors->slab_bytes;
@@ -160,9 +151,10 @@ static int set_environment(const struct run_options *options, const struct run_d
 		log_error("cannot find key file %s: %s", options->key_file, strerror(errno));
 		return -errno;
 	}
-	if (options->backup && !absolute_path(options->backup, backup)) {
-		log_error("--backup %s: cannot tell the whole path: %s", options->backup, strerror(errno));
-		return -errno;
+	error = options->backup ? config_absolute_path(options->backup, backup) : 0;
+	if (error) {
+		log_error("--backup %s: cannot tell the whole path: %s", options->backup, strerror(-error));
+		return error;
 	}
 	bool append = others && *others;
 	snprintf(preload, sizeof preload, "%s%s%s", library, append ? ":" : "", append ? others : "");
