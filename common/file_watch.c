@@ -9,7 +9,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#define FILE_EVENTS ((uint32_t)(IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE))
+#define FILE_EVENTS ((uint32_t)(IN_CLOSE_WRITE | IN_MOVED_TO))
 #define PASSAGE_EVENTS ((uint32_t)(IN_CREATE | IN_MOVED_TO))
 
 /* --- Following the path ----------------------------------------------------------------------------------------- */
@@ -29,8 +29,8 @@ static int place_add(struct file_watch *watch, size_t begin, size_t end, bool pa
 	place->passage = passage;
 	watch->walk[begin] = '\0';
 	/* Another place may be in the same folder. */
-	place->folder = inotify_add_watch(watch->fd, watch->walk,
-					  (passage ? PASSAGE_EVENTS : FILE_EVENTS) | IN_MASK_ADD | IN_ONLYDIR);
+	place->folder = inotify_add_watch(
+	    watch->fd, watch->walk, (passage ? PASSAGE_EVENTS : FILE_EVENTS | IN_CREATE) | IN_MASK_ADD | IN_ONLYDIR);
 	watch->walk[begin] = first;
 	if (place->folder < 0)
 		return -errno;
@@ -140,7 +140,7 @@ static bool place_changes(const struct file_watch *watch, const struct file_watc
 {
 	if (place->passage)
 		return mask & PASSAGE_EVENTS;
-	return mask & (FILE_EVENTS & ~(uint32_t)IN_CREATE) || (mask & IN_CREATE && file_is_whole(watch));
+	return mask & FILE_EVENTS || (mask & IN_CREATE && file_is_whole(watch));
 }
 
 static bool event_is_change(const struct file_watch *watch, const struct inotify_event *event)
