@@ -111,9 +111,9 @@ def device_of_a_unit_sends_events(journal):
     write(disks.known()["moved"]["device"])
     donor.signal(signal.SIGSTOP)
     ok(journal.event("DONOR_AWAY", DONOR=donor.uri, SYSLOG_IDENTIFIER="farpage-blockdev"),
-       "its daemon sends events after its log was moved", journal.told())
+       "the daemon of a device sends events after its log was moved", journal.told())
     donor.signal(signal.SIGCONT)
-    ok(journal.event("DONOR_BACK", DONOR=donor.uri), "it sends an event when its donor is back", journal.told())
+    ok(journal.event("DONOR_BACK", DONOR=donor.uri), "a device sends an event when its donor is back", journal.told())
     ok(disks.detach("moved").returncode == 0, "the device is detached")
 
 

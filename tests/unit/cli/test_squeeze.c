@@ -155,7 +155,7 @@ static void growing_working_set_is_left_alone(void)
 	group.idle = group.idle_out = 0;
 	for (unsigned i = 0; i < 20; i++)
 		taken += step(&squeeze, &group, 0, UINT64_MAX);
-	ok(taken == 0, "nothing is reclaimed while the programs read their pages back");
+	ok(taken == 0, "squeeze reclaims nothing while the programs read their pages back");
 	ok(size_of(&group) > 1020 * MIB, "the group has its pages back after 20 intervals");
 }
 

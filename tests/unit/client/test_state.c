@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/random.h"
 #include "tests/lib/tap.h"
+#include "tests/unit/client/state_file.h"
 #include "tests/unit/client/tables.h"
 
 #include <errno.h>
@@ -50,24 +51,6 @@ static void file_new(void)
 	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
 }
 
-static struct state *state_or_die(void)
-{
-	struct state *state;
-
-	if (state_open(path, &state) < 0)
-		abort();
-	return state;
-}
-
-static int adopt_status(const struct far_config *wanted)
-{
-	struct state *state = state_or_die();
-	int status = state_adopt(state, wanted);
-
-	state_close(state, false);
-	return status;
-}
-
 /* Makes a file with a store whose process has ended. */
 static void file_fill(void)
 {
@@ -76,7 +59,7 @@ static void file_fill(void)
 	struct state *state;
 
 	file_new();
-	state = state_or_die();
+	state = state_file_open(file);
 	if (state_create(state, &config, TABLES_PAGES, TABLES_CHUNK_PAGES, id) < 0)
 		abort();
 	for (unsigned i = 0; i < TABLES_DONORS; i++)
@@ -96,12 +79,12 @@ static void state_file_is_left_adopted_and_emptied(void)
 	uint64_t lost = 1;
 
 	file_new();
-	state = state_or_die();
+	state = state_file_open(file);
 	ok(state_is_new(state), "an empty state file is new");
 	ok(state_open(path, &other) == -EBUSY, "a state file in use cannot be opened a second time");
 	state_close(state, false);
 	file_fill();
-	state = state_or_die();
+	state = state_file_open(file);
 	ok(!state_is_new(state) && state_adopt(state, &config) == 0,
 	   "a state file that was left with a store can be adopted");
 	ok(!memcmp(state_header(state)->id, id, sizeof id) && state_header(state)->incarnations[2] == 1002,
@@ -117,7 +100,7 @@ static void state_file_is_left_adopted_and_emptied(void)
 	ok(table.attention[0] == (1 | 1 << 8), "recovery marks chunks without held pages for the control thread");
 	state_close(state, true);
 	ok(file_length() == 0, "a state file closed for good is empty");
-	state = state_or_die();
+	state = state_file_open(file);
 	ok(state_is_new(state), "a state file closed for good is new when it is opened again");
 	state_close(state, false);
 	close(file);
@@ -141,7 +124,7 @@ static void sealed_pages_open_after_adoption_with_new_numbers(void)
 	}
 	file_new();
 	for (unsigned i = 0; i < 2; i++) {
-		state = state_or_die();
+		state = state_file_open(file);
 		ok((i ? state_adopt(state, &sealed)
 		      : state_create(state, &sealed, TABLES_PAGES, TABLES_CHUNK_PAGES, id)) == 0,
 		   i ? "a store with sealed pages is adopted" : "a store with sealed pages is created");
@@ -164,7 +147,7 @@ static void sealed_pages_open_after_adoption_with_new_numbers(void)
 	ok(records[1].number >= records[0].number + 1 &&
 	       records[1].number / SEAL_BLOCK > records[0].number / SEAL_BLOCK,
 	   "a page sealed after adoption has a number from a new block");
-	ok(adopt_status(&config) == -EINVAL, "a sealed store is not adopted without encryption");
+	ok(state_file_adopt(file, &config) == -EINVAL, "a sealed store is not adopted without encryption");
 	close(file);
 }
 
@@ -175,11 +158,11 @@ static void half_made_state_file_counts_as_new(void)
 	file_new();
 	if (ftruncate(file, STATE_HEADER_BYTES) < 0)
 		abort();
-	state = state_or_die();
+	state = state_file_open(file);
 	ok(state_is_new(state) && state_create(state, &config, TABLES_PAGES, TABLES_CHUNK_PAGES, id) == 0,
 	   "a state file whose creation was interrupted counts as new and can be created");
 	state_close(state, false);
-	ok(adopt_status(&config) == 0, "a state file created after an interruption can be adopted");
+	ok(state_file_adopt(file, &config) == 0, "a state file created after an interruption can be adopted");
 	close(file);
 }
 
@@ -211,18 +194,18 @@ static void state_file_of_a_large_store_stays_small(void)
 
 	file_new();
 	large.pages = pages;
-	state = state_or_die();
+	state = state_file_open(file);
 	status = state_create(state, &large, pages, 16384, id);
 	used = file_used();
 	ok(status == 0 && used && used < 4 << 20, "the state file of 1 TiB in slabs of 64 MiB takes %llu KiB",
 	   (unsigned long long)(used >> 10));
 	state_close(state, false);
-	state = state_or_die();
+	state = state_file_open(file);
 	ok(state_adopt(state, &large) == 0 && state_recover(state, &lost) == 0 && file_used() == used,
 	   "adoption and recovery do not make the state file larger");
 	state_close(state, false);
 	large.pages = UINT64_C(1) << 40;
-	state = state_or_die();
+	state = state_file_open(file);
 	ok(state_create(state, &large, large.pages, 16384, id) == -EFBIG,
 	   "a store too large for a state file is refused with -EFBIG");
 	state_close(state, true);
@@ -238,22 +221,23 @@ static void contradicting_configurations_are_refused(void)
 
 	file_fill();
 	wanted.pages = 0;
-	ok(adopt_status(&wanted) == 0, "a configuration without a size adopts the store's size");
+	ok(state_file_adopt(file, &wanted) == 0, "a configuration without a size adopts the store's size");
 	wanted.pages = TABLES_PAGES + 1;
-	ok(adopt_status(&wanted) == -EINVAL, "a configuration of another size is refused");
+	ok(state_file_adopt(file, &wanted) == -EINVAL, "a configuration of another size is refused");
 	wanted = config;
 	wanted.replicas = 1;
-	ok(adopt_status(&wanted) == -EINVAL, "a configuration of another number of replicas is refused");
+	ok(state_file_adopt(file, &wanted) == -EINVAL, "a configuration of another number of replicas is refused");
 	wanted = config;
 	wanted.donor_count = 2;
-	ok(adopt_status(&wanted) == -EINVAL, "a configuration of fewer donors is refused");
+	ok(state_file_adopt(file, &wanted) == -EINVAL, "a configuration of fewer donors is refused");
 	wanted = config;
 	wanted.donors = swapped;
-	ok(adopt_status(&wanted) == -EINVAL, "a configuration of donors in another order is refused");
+	ok(state_file_adopt(file, &wanted) == -EINVAL, "a configuration of donors in another order is refused");
 	wanted = config;
 	wanted.encrypt = true;
-	ok(adopt_status(&wanted) == -EINVAL, "a configuration with encryption is refused for a store without");
-	ok(adopt_status(&config) == 0, "the store's own configuration is still accepted after refusals");
+	ok(state_file_adopt(file, &wanted) == -EINVAL,
+	   "a configuration with encryption is refused for a store without");
+	ok(state_file_adopt(file, &config) == 0, "the store's own configuration is still accepted after refusals");
 	close(file);
 }
 
@@ -285,14 +269,14 @@ static void changed_header_is_refused(void)
 		if (i >= added && i < offsetof(struct state_header, backup))
 			continue;
 		flip((off_t)i, (uint8_t)(1 << i % 8));
-		taken += adopt_status(&any) != -EINVAL;
+		taken += state_file_adopt(file, &any) != -EINVAL;
 		flip((off_t)i, (uint8_t)(1 << i % 8));
 	}
 	ok(!taken, "a header with any tested bit changed is refused");
 	for (unsigned i = 0; i < 64; i++) {
 		if (ftruncate(file, (off_t)(i < 63 ? length * i / 63 + 1 : length + 65536)) < 0)
 			abort();
-		taken += adopt_status(&any) != -EINVAL;
+		taken += state_file_adopt(file, &any) != -EINVAL;
 	}
 	ok(!taken, "a state file of any other tested length is refused");
 	close(file);
@@ -307,13 +291,13 @@ static bool chunk_refused(void (*damage)(struct chunk_table *))
 	bool refused;
 
 	file_fill();
-	state = state_or_die();
+	state = state_file_open(file);
 	if (state_adopt(state, &config) < 0)
 		abort();
 	state_tables(state, &table, &integrity);
 	damage(&table);
 	state_close(state, false);
-	refused = adopt_status(&config) == -EINVAL;
+	refused = state_file_adopt(file, &config) == -EINVAL;
 	close(file);
 	return refused;
 }
@@ -368,7 +352,7 @@ static void recovery_settles_what_was_under_way(void)
 	uint64_t lost;
 
 	file_fill();
-	state = state_or_die();
+	state = state_file_open(file);
 	if (state_adopt(state, &config) < 0)
 		abort();
 	state_tables(state, &table, &integrity);
@@ -396,7 +380,7 @@ static void recovery_settles_what_was_under_way(void)
 	table.chunks[7].next = 5000000;
 	state_close(state, false);
 
-	state = state_or_die();
+	state = state_file_open(file);
 	ok(state_adopt(state, &config) == 0 && state_recover(state, &lost) == 0,
 	   "a store with operations under way is adopted");
 	state_tables(state, &table, &integrity);
@@ -442,7 +426,7 @@ static bool damage_once(uint64_t seed)
 				  : random_below(&random, length);
 		flip((off_t)offset, (uint8_t)(1 + random_below(&random, 255)));
 	}
-	state = state_or_die();
+	state = state_file_open(file);
 	adopted = state_adopt(state, &config) == 0;
 	if (adopted && state_recover(state, &lost) == 0) {
 		state_tables(state, &table, &integrity);

@@ -2,9 +2,9 @@
  * state: donors that are added to the store of a state file. They are known when the store is adopted, and a death at
  * any moment leaves a valid file.
  */
-#include "client/page/state.h"
 #include "common/log.h"
 #include "tests/lib/tap.h"
+#include "tests/unit/client/state_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,33 +29,13 @@ static const uint8_t id[WIRE_ID_SIZE] = "somebody's id";
 
 static int file;
 
-static struct state *state_or_die(void)
-{
-	struct state *state;
-	char path[64];
-
-	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-	if (state_open(path, &state) < 0)
-		abort();
-	return state;
-}
-
 static struct state *adopted_or_die(const struct far_config *wanted)
 {
-	struct state *state = state_or_die();
+	struct state *state = state_file_open(file);
 
 	if (state_adopt(state, wanted) < 0)
 		abort();
 	return state;
-}
-
-static int adopt_status(const struct far_config *wanted)
-{
-	struct state *state = state_or_die();
-	int status = state_adopt(state, wanted);
-
-	state_close(state, false);
-	return status;
 }
 
 /* Makes a file with a store whose process has ended. */
@@ -64,7 +44,7 @@ static void file_fill(void)
 	struct state *state;
 
 	file = memfd_create("state", MFD_CLOEXEC);
-	state = state_or_die();
+	state = state_file_open(file);
 	if (state_create(state, &config, config.pages, CHUNK_PAGES, id) < 0)
 		abort();
 	state_close(state, false);
@@ -75,27 +55,27 @@ static void added_donors_are_kept(void)
 	struct state *state;
 
 	file_fill();
-	state = state_or_die();
+	state = state_file_open(file);
 	ok(state_adopt(state, &listed) == 0 && state_donor_count(state) == DONORS,
 	   "a store with a donors file is adopted whichever donors the file names");
 	state_donor_add(state, "tcp://10.0.0.4");
 	state_donor_add(state, "tcp://10.0.0.5");
 	state_close(state, false);
-	state = state_or_die();
+	state = state_file_open(file);
 	ok(state_adopt(state, &listed) == 0 && state_donor_count(state) == DONORS + 2 &&
 	       !strcmp(state_header(state)->uris[DONORS + 1], "tcp://10.0.0.5"),
 	   "added donors are there when the store is adopted");
 	state_header(state)->added = FAR_DONORS_MAX;
 	state_close(state, false);
-	ok(adopt_status(&listed) == -EINVAL, "more donors than a store can have are refused");
-	state = state_or_die();
+	ok(state_file_adopt(file, &listed) == -EINVAL, "more donors than a store can have are refused");
+	state = state_file_open(file);
 	state_close(state, false);
 	file_fill();
-	ok(adopt_status(&config) == 0, "a store without added donors is adopted without a donors file");
+	ok(state_file_adopt(file, &config) == 0, "a store without added donors is adopted without a donors file");
 	state = adopted_or_die(&config);
 	state_donor_add(state, "tcp://10.0.0.4");
 	state_close(state, false);
-	ok(adopt_status(&config) == -EINVAL, "a store with added donors is refused without a donors file");
+	ok(state_file_adopt(file, &config) == -EINVAL, "a store with added donors is refused without a donors file");
 	close(file);
 }
 
@@ -111,9 +91,10 @@ static void addresses_of_added_donors_are_compared(void)
 	state = adopted_or_die(&config);
 	state_donor_add(state, "tcp://10.0.0.4");
 	state_close(state, false);
-	ok(adopt_status(&all) == 0, "a store with an added donor is adopted with the addresses of all its donors");
+	ok(state_file_adopt(file, &all) == 0,
+	   "a store with an added donor is adopted with the addresses of all its donors");
 	named[DONORS] = "tcp://10.0.0.5";
-	ok(adopt_status(&all) == -EINVAL, "another address in the place of an added donor is refused");
+	ok(state_file_adopt(file, &all) == -EINVAL, "another address in the place of an added donor is refused");
 	close(file);
 }
 
@@ -128,7 +109,7 @@ static void copy_adopt(unsigned *refused, unsigned *added)
 	file_fill();
 	if (pwrite(file, copy, sizeof copy, 0) != sizeof copy)
 		abort();
-	state = state_or_die();
+	state = state_file_open(file);
 	if (state_adopt(state, &listed) < 0)
 		++*refused;
 	else
@@ -200,7 +181,7 @@ static void leavings_of_a_death_do_no_harm(void)
 	for (size_t length = 1; length <= sizeof leavings; length++) {
 		if (pwrite(file, leavings, length, place) != (ssize_t)length)
 			abort();
-		refused += adopt_status(&listed) < 0;
+		refused += state_file_adopt(file, &listed) < 0;
 	}
 	ok(!refused, "any part of an address that was never counted leaves a valid file");
 	state = adopted_or_die(&listed);

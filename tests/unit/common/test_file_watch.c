@@ -173,7 +173,7 @@ static void endless_links_are_refused(void)
 	link_to("one", "link");
 	ok(file_watch_read(&watch, &changed) == -ELOOP && changed, "a link that begins to lead in a circle is told");
 	link_to("good", "link");
-	ok(noticed(), "its repair is noticed");
+	ok(noticed(), "the repair of a link that led in a circle is noticed");
 	file_watch_close(&watch);
 	ok(file_watch_open(&watch, "relative") < 0, "a relative path is refused");
 	file_watch_close(&watch);

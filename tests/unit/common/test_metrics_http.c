@@ -52,7 +52,7 @@ static void the_thread_of_a_real_time_caller_runs_normally(void)
 	ok(metrics_http_open(address, one_line, NULL, &http) == 0 && http_status(port) == 200,
 	   "a thread with a real-time policy serves metrics");
 	ok(threads_with(SCHED_OTHER) == before + 1, "%s", name);
-	ok(sched_getscheduler(0) == SCHED_RR, "its creator keeps the real-time policy");
+	ok(sched_getscheduler(0) == SCHED_RR, "a thread that starts the serving of metrics keeps its real-time policy");
 	metrics_http_close(http);
 	sched_setscheduler(0, SCHED_OTHER, &none);
 }

@@ -80,6 +80,18 @@ static uint64_t lease(uint32_t session)
 	return o.last.name;
 }
 
+/* Opens a book in which one client leases all slabs. Returns the client's session. */
+static uint32_t come_and_lease_all(uint64_t ret_names[SLABS])
+{
+	uint32_t session;
+
+	book_open();
+	session = come(0, 'a');
+	for (unsigned i = 0; i < SLABS; i++)
+		ret_names[i] = lease(session);
+	return session;
+}
+
 static struct wire_capacity capacity(void)
 {
 	struct wire_capacity c;
@@ -112,10 +124,7 @@ static void clients_see_that_a_full_donor_clears_slabs(void)
 	struct outcome o;
 	uint32_t a;
 
-	book_open();
-	a = come(0, 'a');
-	for (unsigned i = 0; i < SLABS; i++)
-		names[i] = lease(a);
+	a = come_and_lease_all(names);
 	ok(capacity().state == WIRE_STATE_LENDING, "a donor whose slabs are all leased is lending");
 	lease_release(book, a, 2, names[0]);
 	o = settle();
@@ -307,10 +316,7 @@ static void a_client_gets_few_notices_between_its_answers(void)
 	struct outcome o;
 	uint32_t a;
 
-	book_open();
-	a = come(0, 'a');
-	for (unsigned i = 0; i < SLABS; i++)
-		names[i] = lease(a);
+	a = come_and_lease_all(names);
 	o = target(0, 0);
 	ok(o.revokes == LEASE_NOTICES && o.pings == 1 && o.last.kind == LEASE_PING,
 	   "a client gets LEASE_NOTICES notices, and then a PING");
@@ -337,10 +343,7 @@ static void a_client_gets_few_notices_between_its_answers(void)
 	lease_close(book);
 
 	/* The client's last message lets the book send more notices. The session has ended before they are sent. */
-	book_open();
-	a = come(0, 'a');
-	for (unsigned i = 0; i < SLABS; i++)
-		lease(a);
+	a = come_and_lease_all(names);
 	target(0, 0);
 	lease_session_heard(book, SECOND, a);
 	lease_session_bye(book, a);
