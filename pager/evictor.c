@@ -314,11 +314,10 @@ static void make_room(struct evictor *evictor)
 static void sleep_until_needed(struct evictor *evictor)
 {
 	struct core *core = evictor->core;
-	struct epoll_event events[2];
 	kick_prepare(&core->evictor_kick);
 	bool needed = core_free(core) < core->low || atomic_load(&evictor->request_posted) || atomic_load(&core->stop);
-	if (!needed && store_arm(evictor->writer.queue) == 0)
-		epoll_wait(evictor->writer.epoll, events, 2, -1);
+	if (!needed)
+		writer_sleep(&evictor->writer, -1);
 	kick_cancel(&core->evictor_kick);
 }
 

@@ -158,11 +158,11 @@ static void write_failed(struct writer *writer, uint32_t frame, uint32_t count, 
 	}
 }
 
-static void sleep_on_queue(struct writer *writer)
+void writer_sleep(struct writer *writer, int timeout_ms)
 {
 	struct epoll_event events[2];
 	if (store_arm(writer->queue) == 0)
-		epoll_wait(writer->epoll, events, 2, 100);
+		epoll_wait(writer->epoll, events, 2, timeout_ms);
 }
 
 void writer_poll(struct writer *writer, bool wait)
@@ -170,7 +170,7 @@ void writer_poll(struct writer *writer, bool wait)
 	struct store_done dones[32];
 	int count = store_poll(writer->queue, dones, 32);
 	if (count == 0 && wait) {
-		sleep_on_queue(writer);
+		writer_sleep(writer, 100);
 		count = store_poll(writer->queue, dones, 32);
 	}
 	bool paused = false;
@@ -208,7 +208,7 @@ int writer_read(struct writer *writer, uint64_t page, void *data)
 	while (store_submit(writer->queue, &io, 1) < 1)
 		sched_yield();
 	while (store_poll(writer->queue, &done, 1) < 1)
-		sleep_on_queue(writer);
+		writer_sleep(writer, 100);
 	return done.status;
 }
 

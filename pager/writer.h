@@ -46,6 +46,8 @@ void writer_flush(struct writer *writer);
 /* Processes completed writes, and repeats failed writes. With @wait, first sleeps until a write completes, but at most
    100 ms. */
 void writer_poll(struct writer *writer, bool wait);
+/* Sleeps until a write completes or the evictor's kick rings, or for @timeout_ms (-1: no limit). */
+void writer_sleep(struct writer *writer, int timeout_ms);
 /* Waits until no write is in flight. All that was staged has been submitted. */
 void writer_drain(struct writer *writer);
 /* Reads the donors' contents of @page into @data, which lies in the victim buffer. No write is in flight. Waits.
