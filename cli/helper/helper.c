@@ -74,7 +74,7 @@ static int read_options(int argc, char **argv, struct helper *helper)
 	     "donors that hold each page (default 1)"},
 	    {"encrypt", CONFIG_FLAG, &options->encrypt, 0, 0, NULL, "encrypt pages before they leave"},
 	    {"timeout-ms", CONFIG_NUMBER, &options->timeout_ms, 100, 600000, "MS",
-	     "a donor out of reach for this long is lost (default 600000; with replicas 5000)"},
+	     "a donor out of reach for this long is lost (default 600000; with another copy in reach 5000)"},
 	    {"devices", CONFIG_NUMBER, &helper->limits.devices, 1, HELPER_GRANTS_MAX, "N",
 	     "runs of all users at a time (default 16)"},
 	    {"devices-per-user", CONFIG_NUMBER, &helper->limits.user_devices, 1, HELPER_GRANTS_MAX, "N",
