@@ -98,7 +98,7 @@ static void a_living_peer_is_moved(void)
 	group_empty();
 	ok(helper_peer_find(fd, &peer) == 0 && peer.pid == pid && peer.uid == geteuid(),
 	   "the process that has connected is found");
-	snprintf(number, sizeof number, "%d", (int)pid);
+	snprintf(number, sizeof number, "%d\n", (int)pid);
 	ok(helper_peer_lives(&peer) && helper_peer_move(&peer, &group) == 0 && strcmp(moved(), number) == 0,
 	   "the process that has connected is moved");
 	ok(kill(pid, 0) == 0 && waitpid(pid, NULL, WNOHANG) == 0, "a process that was moved goes on");
