@@ -16,7 +16,6 @@
  * Requests that the store does not accept at once stay in `ios` and are submitted again.
  */
 #include "blockdev/disk_queue.h"
-
 #include "common/clock.h"
 
 #include <assert.h>

@@ -8,7 +8,7 @@
 
 _Static_assert((PAGE_LOCKS & (PAGE_LOCKS - 1)) == 0, "a power of two");
 /* The pages of a run have consecutive words. At a page number that is a multiple of PAGE_LOCKS, PAGE_LOCKS_SPREAD words
-   are skipped. The words behind this gap must not be the run's own first words. */
+   are skipped. The words after this gap must not be the run's own first words. */
 _Static_assert(PAGE_LOCKS_SPREAD + 1 + STORE_RUN_MAX < PAGE_LOCKS && PAGE_LOCKS_SPREAD >= STORE_RUN_MAX,
 	       "a run's pages have words of their own");
 _Static_assert(PAGE_LOCKS_SPAN >= STORE_RUN_MAX, "a run is in one span or in two");
@@ -171,6 +171,7 @@ int page_locks_join(struct page_locks *locks, unsigned *ret_slot)
 			locks->slots[slot].fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (locks->slots[slot].fd < 0) {
 			int error = -errno;
+
 			atomic_fetch_and(&locks->joined, ~slot_bit(slot));
 			return error;
 		}

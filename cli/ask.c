@@ -1,5 +1,6 @@
 /* ask: see ask.h. Only ask_all() starts threads, and it joins them. */
 #include "cli/ask.h"
+
 #include "common/log.h"
 #include "common/user.h"
 

@@ -14,8 +14,8 @@
 struct ask {
 	const struct far_config *config;
 	const char *uri;
-	void *answer; /* its type depends on the question */
-	int status;   /* 0 or -errno, set by the question */
+	void *answer; /* its type depends on the function that asks */
+	int status;   /* 0 or -errno; the function that asks sets it */
 };
 
 /* Calls @question for each of the @count @asks, each in its own thread. Returns when all calls have returned. */

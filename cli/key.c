@@ -6,20 +6,22 @@
 #include "common/config.h"
 #include "common/log.h"
 #include "wire/auth.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 static void key_help(void)
 {
-	printf(
-	    "usage: farpage key FILE\n\n"
-	    "Makes a new random key and writes it to FILE, readable by its owner only (mode 0600). A file that is\n"
-	    "there already is left alone. Donors and their clients prove to each other that they have the same key:\n"
-	    "copy the file to each of them by a way you trust, and name it there with --key.\n\n"
-	    "  farpage key /etc/farpage/key\n"
-	    "  farpage-memserver --listen tcp://10.0.0.7:7470 --donate 16G --key /etc/farpage/key\n"
-	    "  farpage run --local 2G --donor tcp://10.0.0.7:7470 --key /etc/farpage/key -- COMMAND\n");
+	printf("usage: farpage key FILE\n\n"
+	       "Makes a new random key and writes it to FILE, which only its owner can read (mode 0600). An existing "
+	       "file\n"
+	       "is not changed. Donors and their clients prove to each other that they have the same key. So copy the "
+	       "file\n"
+	       "to each of them in a way that you trust, and name the copy with --key.\n\n"
+	       "  farpage key /etc/farpage/key\n"
+	       "  farpage-memserver --listen tcp://10.0.0.7:7470 --donate 16G --key /etc/farpage/key\n"
+	       "  farpage run --local 2G --donor tcp://10.0.0.7:7470 --key /etc/farpage/key -- COMMAND\n");
 }
 
 int command_key(int argc, char **argv)

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "common/log.h"
 #include "common/suggest.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +17,14 @@ struct command {
 
 static const struct command commands[] = {
     {"run", command_run, "run a program with only part of its memory on this machine", false},
-    {"status", command_status, "show the runs on this machine, and how they are doing", false},
+    {"status", command_status, "show the runs on this machine and their figures", false},
     {"advise", command_advise, "predict how a run would do with more local memory", false},
     {"top", command_top, "watch runs, devices and donors on the whole terminal", false},
     {"donors", command_donors, "show what donors lend: holders, drain, undrain, roll", true},
     {"disk", command_disk, "block devices of donors' memory: attach, detach, list, adopt", true},
     {"swap", command_swap, "swap space in donors' memory: on, off, list, squeeze", true},
-    {"doctor", command_doctor, "look for what keeps far memory from working well on this machine", false},
-    {"bench", command_bench, "measure what donors give this machine: latency, throughput, far faults", false},
+    {"doctor", command_doctor, "check whether far memory works on this machine, and how fast", false},
+    {"bench", command_bench, "measure the latency and throughput of donors, and far faults", false},
     {"key", command_key, "make the key that donors and their clients share", false},
     {"helper", command_helper, NULL, false},
 };
@@ -39,15 +40,15 @@ static void main_help(void)
 			printf("  %-8s %s\n", commands[i].name, commands[i].help);
 	printf(
 	    "\n"
-	    "To try it with a donor on this machine (on another one it listens on that one's address):\n"
+	    "To try it with a donor on this machine (elsewhere, a donor listens on its machine's address):\n"
 	    "  farpage key farpage.key\n"
 	    "  farpage-memserver --listen tcp://127.0.0.1:7470 --donate 2G --key farpage.key &\n"
 	    "  farpage donors --donor tcp://127.0.0.1:7470 --key farpage.key\n"
 	    "  farpage run --local 256M --donor tcp://127.0.0.1:7470 --key farpage.key -- sort big.txt\n"
 	    "\n"
 	    "Sizes are written 4096, 64M, 1.5G. The exit status is 0 if all went well, 1 if a donor or an operation\n"
-	    "failed, 2 for wrong usage; run passes on that of the program. farpage VERB --help tells more about a\n"
-	    "verb, farpage --version the version; see also farpage(1) and farpage-memserver(8).\n");
+	    "failed, 2 for wrong usage; farpage run returns the program's exit status. farpage VERB --help explains a\n"
+	    "verb, and farpage --version prints the version. See also farpage(1) and farpage-memserver(8).\n");
 }
 
 static const struct command *main_find(const char *name)
@@ -106,7 +107,7 @@ static bool is_version(const char *word)
 	return strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0;
 }
 
-/* Returns true if the word behind the verbs asks for the version. */
+/* Returns true if the word after the verbs asks for the version. */
 static bool verb_asks_version(const struct command *command, int argc, char **argv)
 {
 	int at = command->has_verbs && argc > 2 && *argv[2] != '-' ? 3 : 2;

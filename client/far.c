@@ -27,7 +27,7 @@
 /* With one copy, a lost donor's pages are lost, so the wait is long. NVMe over fabrics waits as long by default
    (ctrl_loss_tmo). */
 #define FAR_ALONE_TIMEOUT_MS 600000u
-_Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "what a session says of its way");
+_Static_assert(FAR_URI_MAX == SESSION_URI_MAX, "the text of a session's route");
 _Static_assert(FAR_FAILURE_DOMAIN_SIZE == WIRE_FAILURE_DOMAIN_SIZE, "what a donor says of its domain");
 
 /* --- Buffers: a store's buffer is a fabric's region ----------------------------------------------------------- */
@@ -290,9 +290,9 @@ int far_check(const struct far_config *config)
 
 /*
  * Returns how long an operation may take before its connection is made anew. With replicas, another replica is asked
- * next, so the fabric's default is right. With one copy, only the same donor can be asked again, and heartbeats show
- * if it is silent. So this time is longer: a slow connection does less harm than a new connection. A machine without
- * free memory may be unable to make a new connection.
+ * next, so the fabric's default is right. With one copy, only the same donor can be asked again, and heartbeats show if
+ * it is silent. So with one copy an operation may take longer: a slow connection does less harm than a new connection.
+ * A machine without free memory may be unable to make a new connection.
  */
 static unsigned io_ms_of(const struct far_config *config, unsigned usual_ms)
 {

@@ -82,6 +82,7 @@ static int memory_queue_open(struct store *store, struct store_queue **ret_queue
 	queue->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (queue->fd < 0) {
 		int error = -errno;
+
 		free(queue);
 		return error;
 	}
@@ -153,6 +154,7 @@ static int memory_poll(struct store_queue *base, struct store_done *dones, unsig
 		dones[count++] = queue->dones[queue->head++ % MEMORY_DEPTH];
 	if (queue->signalled && queue->head == queue->tail) {
 		eventfd_t value;
+
 		eventfd_read(queue->fd, &value);
 		queue->signalled = false;
 	}

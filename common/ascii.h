@@ -25,8 +25,8 @@ static inline bool ascii_is_letter(char one)
 	return ascii_lower(one) >= 'a' && ascii_lower(one) <= 'z';
 }
 
-/* Parses the digits at *@at, and moves *@at behind them. Returns 0 if there is no digit, or UINT64_MAX if the number
-   does not fit. */
+/* Parses the digits at *@at, and moves *@at past them. Returns 0 if there is no digit, or UINT64_MAX if the number does
+   not fit. */
 static inline uint64_t ascii_number(const char **at)
 {
 	uint64_t number = 0;

@@ -16,9 +16,11 @@
  * Threads: the program's first thread, before others start.
  */
 #include "common/config.h"
+
 #include "common/log.h"
 #include "common/size.h"
 #include "common/suggest.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
@@ -72,6 +74,7 @@ static int setting_find(const struct config_setting *settings, const char *name,
 static int flag_take(const struct config_setting *setting, const char *where, const char *text)
 {
 	bool yes = !strcmp(text, "yes");
+
 	if (!yes && strcmp(text, "no")) {
 		log_error("%s: '%.200s' is neither yes nor no", where, text);
 		return -EINVAL;
@@ -99,6 +102,7 @@ static int string_take(const struct config_setting *setting, const struct source
 static int range_complain(const struct config_setting *setting, const char *where, const char *text)
 {
 	char low[24], high[24];
+
 	if (setting->kind == CONFIG_SIZE) {
 		size_format(setting->min, low);
 		size_format(setting->max, high);
@@ -122,6 +126,7 @@ static int size_take(const struct config_setting *setting, const char *where, co
 {
 	uint64_t bytes;
 	int error = size_parse(text, &bytes);
+
 	if (error == -EINVAL) {
 		log_error("%s: '%.200s' is not a size; write it like 64M or 2G", where, text);
 		return -EINVAL;
@@ -140,6 +145,7 @@ static int number_take(const struct config_setting *setting, const char *where, 
 {
 	uint64_t number = 0;
 	size_t digits = strspn(text, "0123456789");
+
 	if (!digits || text[digits]) {
 		log_error("%s: '%.200s' is not a number", where, text);
 		return -EINVAL;
@@ -156,6 +162,7 @@ static int number_take(const struct config_setting *setting, const char *where, 
 static int list_take(const struct config_setting *setting, const char *where, const char *text)
 {
 	struct config_list *list = setting->value;
+
 	for (const char *at = text;;) {
 		at += strspn(at, " \t");
 		size_t length = strcspn(at, ","), kept = length;
@@ -187,6 +194,7 @@ static int setting_take(struct source *source, unsigned index, const char *text)
 {
 	const struct config_setting *setting = &source->settings[index];
 	char where[WHERE_MAX];
+
 	source_where(source, setting->name, where);
 	bool again = source->given >> index & 1;
 	source->given |= (uint64_t)1 << index;
@@ -214,6 +222,7 @@ static int setting_take(struct source *source, unsigned index, const char *text)
 static char *line_next(char *line, int size, void *stream)
 {
 	struct source *source = stream;
+
 	if (!*source->text || source->failed)
 		return NULL;
 	source->line++;
@@ -245,6 +254,7 @@ static bool is_among(const char *name, const char *const *names)
 static bool section_is_others(const struct source *source, const char *section)
 {
 	const struct config_defaults *defaults = source->defaults;
+
 	return defaults && (!strcmp(section, defaults->section) || is_among(section, defaults->others));
 }
 
@@ -257,6 +267,7 @@ static bool section_is_shared(const struct source *source)
 static int line_take(void *user, const char *section, const char *name, const char *value)
 {
 	struct source *source = user;
+
 	/* Cleared below if the line is valid. While `failed` is set, line_next() reports the end of the file. */
 	source->failed = true;
 	if (!*section) {
@@ -302,6 +313,7 @@ static int line_take(void *user, const char *section, const char *name, const ch
 static int text_read(struct source *source)
 {
 	int bad_line = ini_parse_stream(line_next, source, line_take, source);
+
 	if (source->failed)
 		return -EINVAL;
 	if (bad_line) {
@@ -315,6 +327,7 @@ static int text_read(struct source *source)
 static int file_load(int fd, const char *path, char **ret_text)
 {
 	struct stat stat;
+
 	if (fstat(fd, &stat) < 0 || !S_ISREG(stat.st_mode)) {
 		log_error("%s: not a regular file", path);
 		return -EINVAL;
@@ -331,10 +344,12 @@ static int file_load(int fd, const char *path, char **ret_text)
 	}
 	while (have < size) {
 		ssize_t got = read(fd, text + have, size - have);
+
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0) {
 			int error = -errno;
+
 			log_error("%s: cannot be read: %s", path, strerror(-error));
 			free(text);
 			return error;
@@ -358,6 +373,7 @@ static int file_load(int fd, const char *path, char **ret_text)
 static int file_check_owner(int fd, const char *path)
 {
 	struct stat stat;
+
 	if (fstat(fd, &stat) < 0)
 		return -errno;
 	if (stat.st_uid && stat.st_uid != geteuid())
@@ -380,6 +396,7 @@ static int file_text(const char *path, const struct config_defaults *defaults, c
 		return 0;
 	if (fd < 0) {
 		int error = -errno;
+
 		log_error("%s: cannot be opened: %s", path, strerror(-error));
 		return error;
 	}
@@ -394,6 +411,7 @@ static int file_read(struct source *source, const char *path)
 {
 	char *text;
 	int error = file_text(path, NULL, &text);
+
 	if (error)
 		return error;
 	source->file = path;
@@ -406,6 +424,7 @@ static int file_read(struct source *source, const char *path)
 int config_read_text(const struct config_setting *settings, const char *section, const char *name, const char *text)
 {
 	struct source source = {.settings = settings, .section = section, .file = name, .text = text};
+
 	return text_read(&source);
 }
 
@@ -438,6 +457,7 @@ static int option_take(struct source *source, const char *argument, const char *
 	const char *value = argument[length] ? argument + length + 1 : NULL;
 	bool is_file = file_name && strlen(file_name) == length && !memcmp(file_name, argument, length);
 	int index = setting_find(source->settings, argument, length), taken = 1;
+
 	if (index < 0 && !is_file) {
 		option_unknown(source->settings, argument, length, file_name);
 		return -EINVAL;
@@ -450,6 +470,7 @@ static int option_take(struct source *source, const char *argument, const char *
 		   written --name=--value. */
 		if (!next || !strncmp(next, "--", 2)) {
 			const char *what = setting ? setting->argument : "FILE";
+
 			log_error("--%s: its %s is missing; see --help", argument, what ? what : "value");
 			return -EINVAL;
 		}
@@ -467,6 +488,7 @@ static int options_read(struct source *options, int argc, char **argv, const cha
 {
 	const char *file_name = file_option ? file_option + strspn(file_option, "-") : NULL;
 	int at = 1;
+
 	while (at < argc && argv[at][0] == '-' && argv[at][1]) {
 		if (!strcmp(argv[at], "--")) {
 			at++;
@@ -498,6 +520,7 @@ static int defaults_read(const struct config_setting *settings, const char *sect
 	const char *sections[] = {section, defaults->section};
 	char *text;
 	int error = file_text(path, defaults, &text);
+
 	for (unsigned i = 0; text && !error && i < 2; i++) {
 		struct source source = {.settings = settings,
 					.section = sections[i],
@@ -505,6 +528,7 @@ static int defaults_read(const struct config_setting *settings, const char *sect
 					.stronger = *given,
 					.file = path,
 					.text = text};
+
 		if (!sections[i])
 			continue;
 		error = text_read(&source);
@@ -520,10 +544,12 @@ int config_read_defaults(const struct config_setting *settings, const char *sect
 	struct source options = {.settings = settings};
 	const char *file = NULL;
 	int at = options_read(&options, argc, argv, file_option, &file);
+
 	if (at < 0)
 		return at;
 	if (file) {
 		struct source source = {.settings = settings, .section = section, .stronger = options.given};
+
 		return file_read(&source, file) < 0 ? -EINVAL : at;
 	}
 	uint64_t given = options.given;
@@ -563,24 +589,4 @@ int config_complete_path(const char *option, const char **path)
 	}
 	*path = copy;
 	return 0;
-}
-
-static int help_width(const struct config_setting *setting)
-{
-	return (int)strlen(setting->name) + (setting->argument ? 1 + (int)strlen(setting->argument) : 0);
-}
-
-void config_help(const struct config_setting *settings)
-{
-	int widest = 0;
-	for (const struct config_setting *setting = settings; setting->name; setting++) {
-		int width = help_width(setting);
-		if (width > widest)
-			widest = width;
-	}
-	for (const struct config_setting *setting = settings; setting->name; setting++) {
-		printf("  --%s%s%s%*s  %s\n", setting->name, setting->argument ? " " : "",
-		       setting->argument ? setting->argument : "", widest - help_width(setting), "",
-		       setting->help ? setting->help : "");
-	}
 }

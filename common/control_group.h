@@ -44,8 +44,8 @@ bool control_group_own_path(const char *proc, enum control_group_version version
 /* Does the same for the process whose folder is @process, such as "/proc/7". */
 bool control_group_path(const char *process, enum control_group_version version, char ret_path[PATH_MAX]);
 
-/* Version 2: returns true if the kernel may swap pages of the group @folder: vm.swappiness is above 0, and neither the
-   group nor a group above it has a memory.swap.max of 0. In version 1 each group has a swappiness of its own. */
+/* For version 2. Returns true if the kernel may swap pages of the group @folder. This needs a vm.swappiness above 0,
+   and no memory.swap.max of 0 in the group or above it. In version 1 each group has a swappiness of its own. */
 bool control_group_swaps(const char *folder);
 
 typedef void (*control_group_look)(const struct control_group_memory *memory, void *user);

@@ -7,7 +7,7 @@
  * Kubernetes changes a ConfigMap in this way, by a link "..data". If a part of the path is missing, inotify watches the
  * folder where it is missing. After each change, the path is followed anew.
  *
- * Not noticed: the file is removed, or a folder of the path is replaced that is no link.
+ * It does not notice that the file is removed, or that a folder (no link) of the path is replaced.
  *
  * Threads: any, one at a time. Near threads (format.h) may call these functions, which allocate nothing.
  */

@@ -1,5 +1,6 @@
 /* format: see format.h. */
 #include "common/format.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -157,7 +158,7 @@ static int number_at(const char **at, va_list *arguments)
 	return number;
 }
 
-/* Parses the conversion whose '%' is just before @at. Returns the position behind it. */
+/* Parses the conversion whose '%' is just before @at. Returns the position after it. */
 static const char *conversion_read(const char *at, va_list *arguments, struct conversion *c)
 {
 	*c = (struct conversion){.precision = -1};

@@ -9,6 +9,7 @@
  * not read the total.
  */
 #include "common/histogram.h"
+
 #include <assert.h>
 
 #define PART_BITS 5 /* 32 buckets per power of two */
@@ -81,6 +82,7 @@ uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_mill
 uint64_t histogram_sum(const struct histogram *histogram)
 {
 	uint64_t sum = 0;
+
 	for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++)
 		sum += counter_get(&histogram->buckets[bucket]) * bucket_middle(bucket);
 	return sum;
@@ -93,6 +95,7 @@ uint64_t histogram_below_powers(const struct histogram *histogram, unsigned firs
 	for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
 		unsigned power =
 		    bucket / PARTS + PART_BITS - 1; /* of its lower bound; the first PARTS buckets are below */
+
 		if (bucket % PARTS == 0 && power >= first && power <= last)
 			ret_below[power - first] = below;
 		below += counter_get(&histogram->buckets[bucket]);
@@ -103,8 +106,10 @@ uint64_t histogram_below_powers(const struct histogram *histogram, unsigned firs
 void histogram_add(struct histogram *histogram, const struct histogram *other)
 {
 	uint64_t added = 0;
+
 	for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
 		uint64_t more = counter_get(&other->buckets[bucket]);
+
 		if (more)
 			counter_add(&histogram->buckets[bucket], more);
 		added += more;

@@ -18,8 +18,10 @@
  * level may change at any time.
  */
 #include "common/log.h"
+
 #include "common/ascii.h"
 #include "common/format.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -60,6 +62,7 @@ static bool log_is_journal(int fd)
 	const char *stream = getenv("JOURNAL_STREAM");
 	uint64_t device, inode;
 	struct stat stat;
+
 	if (!stream || fstat(fd, &stat) < 0)
 		return false;
 	device = ascii_number(&stream);
@@ -72,6 +75,7 @@ static bool log_is_journal(int fd)
 void log_set_fd(int fd)
 {
 	int saved = errno;
+
 	settings.fd = fd;
 	settings.journal = log_is_journal(fd);
 	errno = saved;
@@ -100,6 +104,7 @@ __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_
 {
 	size_t room = LOG_LINE_MAX - 1 - *length;
 	size_t wanted = format_list(line + *length, room, format, arguments);
+
 	if (wanted < room) {
 		*length += wanted;
 		return;
@@ -139,6 +144,7 @@ static size_t log_prefix(char line[LOG_LINE_MAX], enum log_level level, mode_t m
 	size_t stamped = settings.daemon && S_ISREG(mode) ? settings.daemon->stamp(line, LOG_LINE_MAX / 4) : 0;
 	size_t length = format_text(line + stamped, LOG_LINE_MAX / 4,
 				    "%s%s: ", settings.journal ? priorities[level] : "", settings.name);
+
 	return stamped + (length < LOG_LINE_MAX / 4 ? length : LOG_LINE_MAX / 4 - 1);
 }
 
@@ -193,6 +199,7 @@ LOG_FUNCTION(log_debug, LOG_LEVEL_DEBUG)
 void log_event(enum log_level level, const struct log_fields *fields, const char *format, ...)
 {
 	va_list arguments;
+
 	va_start(arguments, format);
 	log_line(level, fields, format, arguments);
 	va_end(arguments);

@@ -1,5 +1,6 @@
 /* metrics: see metrics.h. */
 #include "common/metrics.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

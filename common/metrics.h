@@ -15,6 +15,7 @@
 #define COMMON_METRICS_H
 #include "common/histogram.h"
 #include "common/text.h"
+
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,8 +1,10 @@
 /* metrics_http: see metrics_http.h. */
 #include "common/metrics_http.h"
+
 #include "common/log.h"
 #include "common/thread.h"
 #include "common/uri.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <microhttpd.h>

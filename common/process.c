@@ -1,6 +1,7 @@
 #include "common/process.h"
 
 #include "common/text_file.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

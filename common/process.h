@@ -1,5 +1,5 @@
 /*
- * process: what the kernel tells about a process in /proc/PID/stat (proc_pid_stat(5)). Allocates nothing.
+ * process: reads what the kernel reports about a process in /proc/PID/stat (proc_pid_stat(5)). Allocates nothing.
  *
  * Threads: any.
  */

@@ -2,6 +2,7 @@
    number generators", 2018), with its state filled by splitmix64, as the authors advise. random_below() follows D.
    Lemire, "Fast random integer generation in an interval" (2019). */
 #include "common/random.h"
+
 #include <assert.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ static uint64_t rotate_left(uint64_t x, unsigned count)
 static uint64_t splitmix_next(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
 	return z ^ z >> 31;
@@ -32,6 +34,7 @@ uint64_t random_next(struct random_state *state)
 	uint64_t *s = state->s;
 	uint64_t result = rotate_left(s[1] * 5, 7) * 9;
 	uint64_t t = s[1] << 17;
+
 	s[2] ^= s[0];
 	s[3] ^= s[1];
 	s[1] ^= s[2];
@@ -49,6 +52,7 @@ uint64_t random_below(struct random_state *state, uint64_t bound)
 		/* Rejects products whose lower half is below the threshold, because they would make some results more
 		   likely than others. */
 		uint64_t threshold = -bound % bound;
+
 		while ((uint64_t)product < threshold)
 			product = (unsigned __int128)random_next(state) * bound;
 	}

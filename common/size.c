@@ -1,7 +1,9 @@
 /* size: see size.h. */
 #include "common/size.h"
+
 #include "common/ascii.h"
 #include "common/format.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -27,6 +29,7 @@ int size_parse(const char *text, uint64_t *ret_bytes)
 	uint64_t whole = 0, fraction = 0, scale = 1;
 	bool too_large = false;
 	const char *at = text;
+
 	if (!ascii_is_digit(*at))
 		return -EINVAL;
 	for (; ascii_is_digit(*at); at++) {
@@ -36,6 +39,7 @@ int size_parse(const char *text, uint64_t *ret_bytes)
 	bool has_fraction = *at == '.';
 	if (has_fraction) {
 		const char *first = ++at;
+
 		for (; ascii_is_digit(*at); at++, scale *= 10) {
 			if (at - first == FRACTION_DIGITS_MAX)
 				return -EINVAL;

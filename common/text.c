@@ -1,5 +1,6 @@
 /* text: see text.h. */
 #include "common/text.h"
+
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>

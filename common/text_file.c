@@ -1,5 +1,6 @@
 /* text_file: see text_file.h. */
 #include "common/text_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* thread: see thread.h. */
 #include "common/thread.h"
+
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,8 +1,10 @@
 /* uri: see uri.h. The grammar is that of RFC 3986, without user, path and query. A host that consists of digits and
    dots must be a valid IPv4 address. */
 #include "common/uri.h"
+
 #include "common/ascii.h"
 #include "common/format.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -26,6 +28,7 @@ static int uri_copy(char *target, size_t target_size, const char *text, size_t l
 static int uri_scheme_parse(const char *text, size_t length, struct uri *uri)
 {
 	int error = uri_copy(uri->scheme, sizeof uri->scheme, text, length, "+-.");
+
 	if (error)
 		return error;
 	for (char *at = uri->scheme; *at; at++)
@@ -39,6 +42,7 @@ static bool uri_is_ipv6(const struct uri *uri)
 	char address[INET6_ADDRSTRLEN];
 	struct in6_addr binary;
 	size_t length = strcspn(uri->host, "%");
+
 	if (length >= sizeof address || (uri->host[length] && !uri->host[length + 1]))
 		return false;
 	memcpy(address, uri->host, length);
@@ -61,6 +65,7 @@ static int uri_host_parse(const char *text, size_t length, struct uri *uri)
 {
 	struct in_addr binary;
 	int error;
+
 	if (length && text[0] == '[') {
 		error = uri_copy(uri->host, sizeof uri->host, text + 1, length - 2, ":.%_-");
 		return error ? error : uri_is_ipv6(uri) ? 0 : -EINVAL;
@@ -77,6 +82,7 @@ static int uri_port_parse(const char *text, uint16_t *ret_port)
 {
 	unsigned port = 0;
 	size_t length = strlen(text);
+
 	if (!length || length > 5)
 		return -EINVAL;
 	for (; *text; text++) {
@@ -94,6 +100,7 @@ int uri_parse(const char *text, uint16_t default_port, struct uri *ret_uri)
 {
 	struct uri uri = {.port = default_port};
 	const char *separator = strstr(text, "://");
+
 	if (!separator || uri_scheme_parse(text, (size_t)(separator - text), &uri))
 		return -EINVAL;
 	const char *host = separator + 3, *end;

@@ -1,9 +1,11 @@
 /* address: see address.h. */
 #include "fabric/address.h"
+
 #include "common/ascii.h"
 #include "common/clock.h"
 #include "common/format.h"
 #include "common/thread.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -54,6 +56,7 @@ static int parse(const char *host, uint16_t port, struct sockaddr_storage *ret_a
 		return -ENOENT;
 	if (host[length]) {
 		const char *zone = host + length + 1;
+
 		six->sin6_scope_id = if_nametoindex(zone);
 		if (!six->sin6_scope_id && ascii_is_digit(*zone))
 			six->sin6_scope_id = (uint32_t)ascii_number(&zone);

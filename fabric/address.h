@@ -3,6 +3,7 @@
 #define FABRIC_ADDRESS_H
 
 #include "fabric/backend.h"
+
 #include <sys/socket.h>
 
 /* The most addresses that one name resolves to. Further ones are ignored. */

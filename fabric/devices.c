@@ -7,6 +7,7 @@
  * hardware, so its directory in sysfs has no link "device".
  */
 #include "fabric/devices.h"
+
 #include "common/format.h"
 
 #include <arpa/inet.h>

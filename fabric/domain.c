@@ -1,7 +1,9 @@
 /* domain: see domain.h. */
 #include "fabric/domain.h"
+
 #include "common/log.h"
 #include "common/random.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>

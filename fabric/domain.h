@@ -26,6 +26,7 @@
 
 #include "fabric/fabric.h"
 #include "fabric/verbs/verbs_device.h"
+
 #include <stdatomic.h>
 
 /* The most regions of one domain: 4 TiB in slabs of 64 MiB. */

@@ -1,8 +1,10 @@
 /* fabric: opens a fabric and chooses the backend of an address, see fabric/fabric.h. Polling and waiting are in
    wait.c. */
 #include "fabric/fabric.h"
+
 #include "common/log.h"
 #include "fabric/internal.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

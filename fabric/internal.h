@@ -5,6 +5,7 @@
 #include "common/log_limit.h"
 #include "common/spin.h"
 #include "fabric/backend.h"
+
 #include <sys/queue.h>
 
 #define FABRIC_BACKENDS 2u

@@ -1,7 +1,9 @@
 /* poller: chooses the implementation, see poller.h. */
 #include "fabric/poller.h"
+
 #include "common/format.h"
 #include "common/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@ static bool ring_is_wanted(void)
 
 	if (wanted == UNKNOWN) {
 		const char *wish = getenv("FARPAGE_POLLER");
+
 		wanted = wish && !strcmp(wish, poller_epoll_operations.name) ? EPOLL : RING;
 	}
 	return wanted == RING;

@@ -1,6 +1,7 @@
 /* poller_epoll: implements poller.h with epoll. With EPOLLONESHOT, epoll disarms each source that it reports. Arming
    takes one system call. `slot` is 1 once the descriptor is in the epoll set. */
 #include "fabric/poller.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

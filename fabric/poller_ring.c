@@ -14,6 +14,7 @@
  * All io_uring operations used here exist since Linux 6.1. If ring_open() fails, poller.c uses epoll.
  */
 #include "fabric/poller.h"
+
 #include <errno.h>
 #include <liburing.h>
 #include <poll.h>

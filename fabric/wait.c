@@ -34,6 +34,7 @@
 #include "common/least.h"
 #include "fabric/internal.h"
 #include "fabric/poller.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>

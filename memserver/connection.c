@@ -318,7 +318,7 @@ static void handshake_succeed(struct connection *connection, struct wire_message
 	connection_send(donor, session, welcome);
 }
 
-/* Handles a PROOF message. The MAC behind the message shows that nobody has changed it. */
+/* Handles a PROOF message. The MAC after the message shows that nobody has changed the message. */
 static void handshake_message(struct connection *connection, const void *data, size_t size)
 {
 	struct wire_message message, answer;

@@ -271,7 +271,7 @@ static void do_revoke(struct donor *donor, const struct lease_action *action)
 								      : WIRE_NO_DEADLINE - 1;
 	lease_capacity(donor->book, &message.revoke.capacity);
 	connection_send(donor, action->session, &message);
-	log_debug("client %s is asked for slab %u", donor->sessions[action->session].name, action->slab);
+	log_debug("client %s is asked to return slab %u", donor->sessions[action->session].name, action->slab);
 }
 
 static void do_keep(struct donor *donor, const struct lease_action *action)

@@ -120,7 +120,7 @@ void donor_settle(struct donor *donor);
 void donor_end_deaf(struct donor *donor);
 /*
  * Returns for how long the session's client has held slabs, in ns: the time since it got its first slab, or 0 if it has
- * got none. The time goes on while the client is away, and while the loop gets no CPU.
+ * got none. This time also passes while the client is away, and while the loop gets no CPU.
  */
 uint64_t donor_held_ns(const struct donor *donor, uint32_t session);
 /* Takes the slab worker's answers. Call it when slab_fd() is readable. */

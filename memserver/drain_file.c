@@ -47,15 +47,14 @@ int drain_file_read(const char *path, bool *ret_drained)
 
 	if (there && !S_ISREG(status.st_mode)) {
 		log_error(
-		    "--drain-file %s: not a file; give the name of one that is there only while this donor is drained",
+		    "--drain-file %s: not a file; give the name of a file that exists only while this donor is drained",
 		    path);
 		return -EINVAL;
 	}
 	if (there && !file_is_ours(path)) {
-		log_error(
-		    "--drain-file %s: is something else, and would be removed; give the name of a file that is there "
-		    "only while this donor is drained",
-		    path);
+		log_error("--drain-file %s: is another file, and would be removed; give the name of a file that exists "
+			  "only while this donor is drained",
+			  path);
 		return -EEXIST;
 	}
 	if (error < 0) {

@@ -6,11 +6,11 @@
  * slabs (slab.h), and a file that lists sessions and leases. The environment variable FARPAGE_HANDOVER names the
  * descriptor of the list. The new program adopts the files and the leases before it listens. The new program has the
  * old program's incarnation, so clients take it for the same donor. Their connections are broken, so they return, claim
- * their slabs and go on.
+ * their slabs and continue.
  *
  * Only leased and recalled slabs are handed over. A recalled slab is leased again, and the new program recalls it anew
  * if necessary. The new program discards the memory of all other slabs, because no client may use it yet, or any more.
- * A drain goes on, but without the deadline of a forced drain.
+ * A drain continues, but without the deadline of a forced drain.
  *
  * The list is text. Each line is a word and its fields, separated by spaces:
  *
@@ -27,7 +27,7 @@
  *   end
  *
  * The program that reads the list may be newer than the program that wrote it. So every program can read the lists of
- * older programs. A program refuses a list of a newer version than it knows, and the old program goes on.
+ * older programs. A program refuses a list of a newer version than it knows, and the old program continues.
  *
  * Threads. All functions run in the donor's thread.
  */

@@ -70,7 +70,7 @@ static int folder_entry(struct keyring *keyring, const char *folder, const char 
 	if (file[0] == '.')
 		return 0;
 	if (!name_of_file(file, name)) {
-		log_warning("%s/%s is passed over: keys are in files that are called NAME.key", folder, file);
+		log_warning("%s/%s is ignored: a key file is called NAME.key", folder, file);
 		return 0;
 	}
 	if (strcmp(name, "admin") == 0) {

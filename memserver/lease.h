@@ -14,7 +14,7 @@
  * without leases ends at once. If the client vanishes before the answer to its LEASE, the book clears the slab that is
  * being prepared.
  *
- * If a client with the same id proves itself within the grace time, the session goes on with its leases. The client's
+ * If a client with the same id proves itself within the grace time, the session continues with its leases. The client's
  * old connections are fenced first, in case the donor has not noticed their end. The returning client claims each slab
  * it knows of, and then sends CLAIMED. The book then clears the session's other slabs: the message that granted or
  * released such a slab was lost.
@@ -165,7 +165,7 @@ struct lease_book {
 	uint32_t *free_slabs; /* a stack, so that the slab freed last is used first */
 	uint32_t free_count, session_count;
 	bool leaving, draining;
-	bool pressed;                 /* the machine is short of memory, by the last lease_target() */
+	bool pressed;                 /* the last lease_target() said that the machine is short of memory */
 	uint32_t target;              /* slabs that may be lent */
 	uint32_t revoking, clearing;  /* slabs in these states */
 	uint32_t untold;              /* slabs with a notice to send */

@@ -171,7 +171,7 @@ static unsigned name_reason(const struct lease_book *book, uint64_t name)
 
 	if (slab >= LEASE_SLABS_MAX || !generation)
 		return WIRE_REASON_MALFORMED;
-	if (slab >= book->limits.slabs) /* the donor had more slabs before its upgrade */
+	if (slab >= book->limits.slabs) /* before its upgrade the donor had more slabs */
 		return WIRE_REASON_TAKEN;
 	s = &book->slabs[slab];
 	if (generation == s->generation)

@@ -11,7 +11,7 @@ static void session_reload(struct donor *donor, uint32_t session, const struct k
 
 	if (!key)
 		key = keyring_renamed(donor->config.keys, before, owner);
-	if (!key) { /* without a valid key, the session goes on until its connection ends */
+	if (!key) { /* without a valid key, the session continues until its connection ends */
 		donor->sessions[session].admin = false;
 		return;
 	}

@@ -31,7 +31,7 @@ static int signals_open(struct server *server)
 {
 	sigset_t set;
 
-	/* The program must go on if the reader of its standard output, or the peer of a socket, has gone. */
+	/* The program must continue if the reader of its standard output, or the peer of a socket, has gone. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&set);
@@ -337,7 +337,7 @@ int server_loop(struct server *server)
 			log_error("the fabric failed: %s", strerror(-count));
 			return count;
 		}
-		/* Takes the reading first, so that no client is offered memory that is no longer available. */
+		/* Takes the reading first, so that the donor offers no memory that is no longer available. */
 		if (server->shrink)
 			shrink_look(server->shrink, donor_now(donor));
 		if (count > 0)
@@ -404,7 +404,7 @@ int server_run(const struct server_config *config)
 	if (status < 0)
 		goto close_donor;
 	if (config->drained) {
-		log_warning("still drained, for %s is there: nothing is lent until `farpage donors undrain`",
+		log_warning("still drained, because %s exists: nothing is lent until `farpage donors undrain`",
 			    config->donor.drain_file);
 		lease_drain(server.donor->book, donor_now(server.donor), WIRE_DRAIN_WAIT, 0);
 	}

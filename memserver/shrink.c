@@ -60,7 +60,8 @@ void shrink_open(struct shrink *shrink, const struct pressure_config *config, st
 	pressure_init(&shrink->pressure, config);
 	status = stall_open(&shrink->stall);
 	if (status < 0)
-		log_info("no pressure stall information here (%s): going by available memory alone", strerror(-status));
+		log_info("no pressure stall information here (%s): only the available memory counts",
+			 strerror(-status));
 	look(shrink, donor_now(donor));
 }
 

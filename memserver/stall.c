@@ -20,8 +20,8 @@
 enum { STALL_MACHINE, STALL_GROUP, STALL_END, STALL_FDS };
 
 static const char *const sources[STALL_END] = {
-    [STALL_MACHINE] = "this machine's (/proc/pressure/memory)",
-    [STALL_GROUP] = "the control group's (memory.pressure)",
+    [STALL_MACHINE] = "this machine (/proc/pressure/memory)",
+    [STALL_GROUP] = "the control group (memory.pressure)",
 };
 
 struct stall {
@@ -93,7 +93,7 @@ static void lack_tell(const struct stall *stall)
 {
 	for (int i = 0; i < STALL_END; i++)
 		if (stall->fds[i].fd < 0)
-			log_info("of stalls for lack of memory %s cannot be had: %s", sources[i],
+			log_info("cannot watch %s for stalls for lack of memory: %s", sources[i],
 				 strerror(-stall->fds[i].fd));
 }
 

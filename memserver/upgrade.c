@@ -98,7 +98,7 @@ void upgrade_try(struct upgrade *upgrade, const struct donor *donor)
 	int list, status;
 
 	if (upgrade->trial) {
-		log_info("an upgrade is under way already");
+		log_info("an upgrade is already in progress");
 		return;
 	}
 	handover_measure(donor, &upgrade->extent);

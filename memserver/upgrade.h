@@ -14,7 +14,7 @@
  *    sees no restart.
  * 4. The new program adopts the leases and listens. Clients return as after a broken connection, within tens of ms.
  *
- * If the trial fails, or the file cannot be executed, the donor goes on as before.
+ * If the trial fails, or the file cannot be executed, the donor continues as before.
  *
  * Threads. All functions run in the donor's thread.
  */
@@ -38,7 +38,7 @@ struct upgrade {
 	char path[PATH_MAX];           /* the absolute path of the program file, or "" if unknown */
 	char *const *argv;             /* lives as long as the program */
 	pid_t trial;                   /* the child, or 0 */
-	uint64_t give_up_at;           /* when a trial that has not ended is killed, by the donor's clock */
+	uint64_t give_up_at;           /* time of the donor's clock at which the trial is killed if it still runs */
 	struct handover_extent extent; /* the leases that the trial has accepted */
 };
 
@@ -46,9 +46,9 @@ struct upgrade {
    because the path may be relative to the current folder. The caller has blocked SIGCHLD and given it the default
    action. */
 void upgrade_open(struct upgrade *upgrade, char *const *argv);
-/* Ends a trial that is under way. */
+/* Ends a trial that is in progress. */
 void upgrade_close(struct upgrade *upgrade);
-/* Starts a trial for @donor, unless one is under way. Logs one line if it starts none. */
+/* Starts a trial for @donor, unless one is in progress. Logs one line if it starts none. */
 void upgrade_try(struct upgrade *upgrade, const struct donor *donor);
 /* Kills a trial that takes longer than UPGRADE_TRIAL_NS, after one logged line. */
 void upgrade_expire(struct upgrade *upgrade, uint64_t now);

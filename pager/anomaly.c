@@ -1,6 +1,7 @@
 #include "pager/anomaly.h"
 
 #include "common/log.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 void anomaly_dropped(struct core *core, uint64_t page)
 {
 	uint64_t before = __atomic_fetch_add(&core->counters->dropped, 1, __ATOMIC_RELAXED);
+
 	if (before & (before + 1))
 		return; /* only powers of two are logged */
 	log_warning(

@@ -17,6 +17,7 @@ static inline void bitmap_set(uint64_t *words, uint64_t first, uint64_t count, b
 		uint64_t bits = BITMAP_WORD - shift < count ? BITMAP_WORD - shift : count;
 		uint64_t mask = (bits == BITMAP_WORD ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1) << shift;
 		uint64_t *word = &words[first / BITMAP_WORD];
+
 		if (value)
 			__atomic_fetch_or(word, mask, __ATOMIC_RELAXED);
 		else

@@ -2,6 +2,7 @@
 
 #include "common/format.h"
 #include "common/log.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -66,6 +67,7 @@ void children_close(struct children *children)
 static void take_snapshot(struct children *children, struct child *child)
 {
 	struct pages *pages = &children->core->pages;
+
 	for (uint64_t page = 0; (page = pages_next_known(pages, page, child->pages)) < child->pages; page++) {
 		if (!pages_state_is_far(page_state(pages_load(pages, page))))
 			continue;
@@ -79,12 +81,14 @@ static int fill_entry(struct children *children, struct child *child, const stru
 	struct core *core = children->core;
 	uint64_t pages = parent ? parent->pages : core->window->high;
 	void *snapshot = mmap(NULL, snapshot_bytes(pages), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
 	if (snapshot == MAP_FAILED)
 		return -errno;
 	madvise(snapshot, snapshot_bytes(pages), MADV_DONTFORK);
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = uffd};
 	if (epoll_ctl(children->epoll, EPOLL_CTL_ADD, uffd, &event)) {
 		int error = -errno;
+
 		munmap(snapshot, snapshot_bytes(pages));
 		return error;
 	}
@@ -117,6 +121,7 @@ bool children_announce(struct children *children, int socket)
 static void send_uffd(struct children *children, int uffd)
 {
 	int socket = atomic_exchange(&children->announced, -1);
+
 	if (socket < 0)
 		return;
 	char byte = 0;
@@ -154,10 +159,12 @@ static void poison_far(struct children *children, const struct child *parent, in
 {
 	struct core *core = children->core;
 	uint64_t pages = parent ? parent->pages : core->window->high;
+
 	for (uint64_t page = 0; page < pages;) {
 		bool far =
 		    parent ? bit_of(parent, page) : pages_state_is_far(page_state(pages_load(&core->pages, page)));
 		struct uffd_message message;
+
 		if (!far || uffd_poison(&core->uffd, uffd, core_address(core, page), STORE_PAGE) != -EAGAIN) {
 			page++;
 		} else if (uffd_read(uffd, &message, 1) == 1 && message.kind == UFFD_FORKED) {
@@ -206,6 +213,7 @@ static void refuse(struct children *children, const struct child *parent, int uf
 void children_add(struct children *children, const struct child *parent, int uffd)
 {
 	struct child *child = free_entry(children);
+
 	if (!child && !parent) {
 		children_reap(children);
 		child = free_entry(children);
@@ -230,11 +238,12 @@ bool children_want(struct children *children, const struct child *child, uint64_
 int children_deny(struct children *children, struct child *child, uint64_t page, const char *why)
 {
 	struct core *core = children->core;
+
 	if (!child->denied) {
 		count_stopped(core);
 		log_error(
 		    "a process forked from %d that does not execute another program gets SIGBUS when it touches memory "
-		    "that %s; farpage run --engine swap carries such programs",
+		    "that %s; farpage run --engine swap can run such programs",
 		    getpid(), why);
 	}
 	child->denied = true;
@@ -250,6 +259,7 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool *room)
 {
 	struct core *core = children->core;
+
 	if (child->given > atomic_load(&core->limit) / 2)
 		return -ENOSPC;
 	if (!*room && core_claim(core, 1, 0) == 0)
@@ -269,6 +279,7 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 int children_answer(struct children *children, struct child *child, uint64_t page, const void *data)
 {
 	bool room = false;
+
 	pthread_mutex_lock(&children->lock);
 	/* If the evictor has handed over the page since the read, the child already has the page. */
 	int result = data && !bit_of(child, page) ? 0 : give(children, child, page, data ? data : zeroes, &room);
@@ -286,6 +297,7 @@ static void hand_over(struct children *children, uint64_t page, const void *data
 {
 	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
 		struct child *child = &children->entries[i];
+
 		for (int result = -EAGAIN; result == -EAGAIN;) {
 			pthread_mutex_lock(&children->lock);
 			result = child->uffd < 0 || !bit_of(child, page) ? 0
@@ -322,6 +334,7 @@ bool children_hand_over(struct children *children, uint64_t page, const void *da
 {
 	bool room = true; /* the claim of the parent's page, which is being evicted */
 	unsigned before;
+
 	/* If a child forks meanwhile, the new child may get an entry that hand_over() has already passed. So
 	   hand_over() is called again. */
 	do {
@@ -336,6 +349,7 @@ static void sweep(struct children *children)
 {
 	struct core *core = children->core;
 	const uint64_t end = core->window->high;
+
 	for (uint64_t page = 0; (page = pages_next_known(&core->pages, page, end)) < end; page++) {
 		if (!(pages_load(&core->pages, page) & PAGE_SNAPSHOT))
 			continue;
@@ -352,8 +366,10 @@ static void sweep(struct children *children)
 static bool reap(struct children *children, int except)
 {
 	bool any = false;
+
 	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
 		struct child *child = &children->entries[i];
+
 		if (child->uffd < 0 || child->uffd == except)
 			continue;
 		/* This call only probes whether the child lives. Ending a page's protection does no harm, and fails

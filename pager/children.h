@@ -18,7 +18,7 @@
  * When a child has ended or called exec, its descriptor answers ESRCH. The handler then releases the memory that the
  * child's pages used. After the last child, the handler discards contents that only children could still read.
  *
- * PAGE_SNAPSHOT speaks of the donors' contents, not of the parent's page. When the parent discards a page, the mark
+ * PAGE_SNAPSHOT is about the donors' contents, not about the parent's page. When the parent discards a page, the mark
  * and the old contents stay for earlier children. A child that is forked later must read zeroes in this page. So
  * pages_state_is_far() is false for a discarded page, even while the handler fills the page with zeroes again
  * (PAGE_FILLING).
@@ -43,6 +43,7 @@
 #define PAGER_CHILDREN_H
 
 #include "pager/core.h"
+
 #include <pthread.h>
 
 #define CHILDREN_MAX 64
@@ -59,7 +60,7 @@ struct child {
 
 struct children {
 	struct core *core;
-	int epoll; /* the handler's; watches the children's descriptors */
+	int epoll; /* the handler waits here for the children's descriptors */
 	struct child entries[CHILDREN_MAX];
 	_Atomic unsigned count; /* living children */
 	unsigned added;         /* total, ever */

@@ -38,7 +38,7 @@ struct core {
 	struct pager_counters *counters;
 	struct refault refault;
 	struct children *children;
-	struct follow *follow; /* the handler's; tells the evictor on which processor to run */
+	struct follow *follow; /* owned by the handler; chooses the evictor's processor */
 
 	_Atomic int64_t limit, resident; /* pages */
 	int64_t low, high;
@@ -86,14 +86,17 @@ static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spar
 {
 	int64_t limit = atomic_load_explicit(&core->limit, memory_order_relaxed);
 	int64_t resident = atomic_load_explicit(&core->resident, memory_order_relaxed), claimed;
+
 	do {
 		int64_t room = limit - resident - spare;
+
 		claimed = room < 0 ? 0 : room < wanted ? room : wanted;
 	} while (claimed && !atomic_compare_exchange_weak(&core->resident, &resident, resident + claimed));
 	if (limit - resident - claimed < core->low)
 		kick_ring(&core->evictor_kick);
 	if (claimed) {
 		uint64_t now = (uint64_t)(resident + claimed);
+
 		__atomic_store_n(&core->counters->resident_pages, now, __ATOMIC_RELAXED);
 		uint64_t bytes = now * STORE_PAGE + __atomic_load_n(&core->counters->overhead_bytes, __ATOMIC_RELAXED);
 		if (bytes > __atomic_load_n(&core->counters->local_peak_bytes, __ATOMIC_RELAXED))
@@ -106,6 +109,7 @@ static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spar
 static inline void core_release(struct core *core, int64_t count)
 {
 	int64_t before = atomic_fetch_sub(&core->resident, count);
+
 	__atomic_store_n(&core->counters->resident_pages, (uint64_t)(before - count), __ATOMIC_RELAXED);
 }
 

@@ -8,6 +8,7 @@ static uint64_t get(const uint64_t *counter)
 void counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats)
 {
 	const uint64_t page = 4096, overhead = get(&counters->overhead_bytes);
+
 	*ret_stats = (struct farpage_stats){
 	    .resident_bytes = get(&counters->resident_pages) * page + overhead,
 	    .resident_peak_bytes = get(&counters->local_peak_bytes),

@@ -8,6 +8,7 @@
 
 #include "common/histogram.h"
 #include "farpage/farpage.h"
+
 #include <stdint.h>
 
 struct pager_counters {

@@ -3,6 +3,7 @@
 #include "pager/children.h"
 #include "pager/keep.h"
 #include "pager/trace.h"
+
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@ static enum page_state hold(struct core *core, uint64_t page)
 	for (unsigned tries = 0;; tries++) {
 		uint32_t word = pages_load(&core->pages, page);
 		enum page_state state = page_state(word);
+
 		switch (state) {
 		case PAGE_UNTOUCHED:
 			return state;
@@ -60,6 +62,7 @@ static void hold_portion(struct core *core, uint64_t page, unsigned count, struc
 static bool forget_far(struct core *core, uint64_t page, const struct held *held)
 {
 	bool any_kept = false;
+
 	for (unsigned i = 0, length; i < held->count; i += length) {
 		length = 1;
 		if (held->state[i] == PAGE_UNTOUCHED)
@@ -93,6 +96,7 @@ static void forget_swept(struct core *core, uint64_t page, unsigned count)
 static void discard_portion(struct core *core, uint64_t page, unsigned count)
 {
 	struct held held;
+
 	hold_portion(core, page, count, &held);
 	/* Drops untouched pages, too. Some may be present, because other memory is mapped over them, or because they
 	   were filled ahead. */
@@ -117,6 +121,7 @@ static void discard_portion(struct core *core, uint64_t page, unsigned count)
 static void await_forks(const struct core *core)
 {
 	uint64_t looks = atomic_load(&core->looks);
+
 	while (looks & 1 && atomic_load(&core->looks) == looks)
 		sched_yield();
 }
@@ -126,6 +131,7 @@ void discard_pages(struct core *core, uint64_t page, uint64_t count)
 	await_forks(core);
 	for (uint64_t end = page + count; (page = pages_next_known(&core->pages, page, end)) < end;) {
 		unsigned portion = end - page < PORTION ? (unsigned)(end - page) : PORTION;
+
 		discard_portion(core, page, portion);
 		page += portion;
 	}

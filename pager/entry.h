@@ -17,6 +17,7 @@ struct entry {
 static inline struct entry entry_begin(void)
 {
 	struct entry entry = {.error = errno};
+
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &entry.cancel_state);
 	return entry;
 }
@@ -25,6 +26,7 @@ static inline struct entry entry_begin(void)
 static inline int entry_end(struct entry entry, int result)
 {
 	int error = result ? errno : entry.error;
+
 	pthread_setcancelstate(entry.cancel_state, NULL);
 	errno = error;
 	return result;

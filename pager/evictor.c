@@ -8,6 +8,7 @@
 #include "pager/follow.h"
 #include "pager/thread.h"
 #include "pager/trace.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
@@ -26,6 +27,7 @@
 static bool is_zero(const char *data)
 {
 	const uint64_t *words = (const uint64_t *)(const void *)data;
+
 	return words[0] == 0 && memcmp(data, data + sizeof(uint64_t), STORE_PAGE - sizeof(uint64_t)) == 0;
 }
 
@@ -35,6 +37,7 @@ static bool is_zero(const char *data)
 static void choose_processor(struct evictor *evictor)
 {
 	bool children = atomic_load(&evictor->core->children->count) != 0;
+
 	follow_alone(evictor->core->follow, !children, &evictor->cpu);
 }
 
@@ -44,6 +47,7 @@ static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 {
 	struct core *core = evictor->core;
 	char *data = victims_frame(&core->victims, writer_frame(&evictor->writer));
+
 	choose_processor(evictor);
 	writer_drain(&evictor->writer);
 	/* Stops the handler from starting reads for children. Otherwise a child that faults all the time would
@@ -62,6 +66,7 @@ static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 static void settle(struct evictor *evictor, uint64_t page, enum page_state state, uint32_t frame)
 {
 	bool moved = pages_move(&evictor->core->pages, page, PAGE_EVICTING, state, frame);
+
 	assert(moved);
 	(void)moved;
 }
@@ -82,6 +87,7 @@ static void send_page(struct evictor *evictor, const struct taken *taken)
 	struct core *core = evictor->core;
 	uint64_t page = taken->page;
 	bool clean = store_same(core->store, page, taken->data);
+
 	if (!clean)
 		before_change(evictor, page);
 	core_count(&core->counters->evicted, 1);
@@ -111,6 +117,7 @@ static void sort_taken(struct taken *taken, unsigned count)
 		for (unsigned i = gap; i < count; i++) {
 			struct taken one = taken[i];
 			unsigned k = i;
+
 			for (; k >= gap && taken[k - gap].page > one.page; k -= gap)
 				taken[k] = taken[k - gap];
 			taken[k] = one;
@@ -123,6 +130,7 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 	struct core *core = evictor->core;
 	struct taken taken[TAKE_MAX];
 	unsigned mine = 0, left = 0;
+
 	pthread_mutex_lock(&core->evict_lock);
 	for (unsigned i = 0; i < count; i++)
 		if (pages_move(&core->pages, pages[i], PAGE_RESIDENT, PAGE_EVICTING, 0))
@@ -177,6 +185,7 @@ static void account(struct evictor *evictor)
 {
 	struct core *core = evictor->core;
 	struct store_stats stats;
+
 	store_stats(core->store, &stats);
 	uint64_t own = evictor->overhead + stats.memory + pages_memory(&core->pages, core->window->high);
 	uint64_t far = stats.pages_live + stats.kept_pages;
@@ -203,6 +212,7 @@ static void account(struct evictor *evictor)
 static bool is_busy(uint32_t word)
 {
 	enum page_state state = page_state(word);
+
 	return state == PAGE_FETCHING || state == PAGE_FILLING || state == PAGE_RETURNING ||
 	       (state == PAGE_RESIDENT && (word & PAGE_WRITING));
 }
@@ -212,8 +222,10 @@ static void send_range_out(struct evictor *evictor, uint64_t page, uint64_t coun
 	struct core *core = evictor->core;
 	uint64_t batch[TAKE_MAX];
 	unsigned length = 0;
+
 	for (uint64_t end = page + count; page < end; page++) {
 		uint32_t word;
+
 		while (is_busy(word = pages_load(&core->pages, page))) {
 			writer_poll(&evictor->writer, false);
 			sched_yield();
@@ -264,6 +276,7 @@ static unsigned evict_held(struct evictor *evictor)
 {
 	uint64_t pages[TAKE_MAX];
 	unsigned count = residents_pop_held(&evictor->core->residents, pages, evictor->batch);
+
 	return count ? evict(evictor, pages, count) : 0;
 }
 
@@ -272,6 +285,7 @@ static void exceed_budget(struct evictor *evictor)
 {
 	struct core *core = evictor->core;
 	char size[SIZE_TEXT_MAX];
+
 	if (core_free(core) > 0 || residents_count(&core->residents) || core->victims.in_flight ||
 	    residents_held(&core->residents) <= evictor->beyond)
 		return;
@@ -289,9 +303,11 @@ static void exceed_budget(struct evictor *evictor)
 static void make_room(struct evictor *evictor)
 {
 	uint64_t pages[TAKE_MAX];
+
 	evict_held(evictor);
 	while (core_free(evictor->core) < evictor->core->high && !atomic_load(&evictor->core->stop)) {
 		unsigned count = residents_pop(&evictor->core->residents, pages, evictor->batch);
+
 		if (++evictor->since_account >= ACCOUNT_BATCHES) {
 			evictor->since_account = 0;
 			/* Retries held pages here, too, because this loop does not end while the program faults as fast
@@ -314,6 +330,7 @@ static void make_room(struct evictor *evictor)
 static void sleep_until_needed(struct evictor *evictor)
 {
 	struct core *core = evictor->core;
+
 	kick_prepare(&core->evictor_kick);
 	bool needed = core_free(core) < core->low || atomic_load(&evictor->request_posted) || atomic_load(&core->stop);
 	if (!needed)
@@ -325,6 +342,7 @@ static void *run_evictor(void *argument)
 {
 	struct evictor *evictor = argument;
 	struct core *core = evictor->core;
+
 	while (!atomic_load(&core->stop)) {
 		if (atomic_load(&evictor->request_posted))
 			serve_request(evictor);
@@ -361,6 +379,7 @@ static int open_evictor(void *argument)
 	struct evictor *evictor = argument;
 	struct core *core = evictor->core;
 	int result = writer_start(&evictor->writer);
+
 	if (result)
 		return result;
 	atomic_store(&core->evictor_thread, gettid());
@@ -373,6 +392,7 @@ static int open_evictor(void *argument)
 int evictor_start(struct evictor *evictor)
 {
 	int result = pager_thread_start(&evictor->thread, "farpage-evict", open_evictor, run_evictor, evictor);
+
 	evictor->running = result == 0;
 	return result;
 }

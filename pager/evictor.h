@@ -25,6 +25,7 @@
 #include "pager/core.h"
 #include "pager/take.h"
 #include "pager/writer.h"
+
 #include <pthread.h>
 
 struct evictor {

@@ -16,6 +16,7 @@
 #include "pager/thread.h"
 #include "pager/trace.h"
 #include "wire/auth.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ struct farpage {
 static uint32_t victim_count(uint64_t local)
 {
 	uint64_t pages = local / STORE_PAGE / VICTIMS_SHARE;
+
 	return (uint32_t)(pages < VICTIMS_MIN ? VICTIMS_MIN : pages > VICTIMS_MAX ? VICTIMS_MAX : pages);
 }
 
@@ -76,6 +78,7 @@ static int for_each_present(struct core *core, void (*take)(struct core *core, u
 {
 	bool present[PAGEMAP_MAX];
 	int result = 0, pagemap = pagemap_open();
+
 	if (pagemap < 0)
 		return pagemap;
 	for (uint64_t page = 0, left; result == 0 && page < core->window->high;) {
@@ -120,6 +123,7 @@ static void set_marks(struct farpage *farpage)
 	struct core *core = &farpage->core;
 	int64_t pages = (int64_t)(farpage->local / STORE_PAGE);
 	int64_t batch = pages / BATCH_SHARE;
+
 	batch = batch < BATCH_MIN ? BATCH_MIN : batch > TAKE_MAX ? TAKE_MAX : batch;
 	core->low = 2 * batch;
 	core->high = 4 * batch;
@@ -203,6 +207,7 @@ static int open_parts(struct farpage *farpage, const struct farpage_options *opt
 static int start_parts(struct farpage *farpage)
 {
 	struct core *core = &farpage->core;
+
 	farpage->evictor.local = farpage->local;
 	farpage->evictor.overhead = sizeof *farpage + handler_memory(&farpage->handler) +
 				    victims_memory(&core->victims) + residents_memory(&core->residents) +
@@ -231,6 +236,7 @@ static int check_options(const struct farpage_options *options)
 	char minimum[SIZE_TEXT_MAX];
 	const char *with;
 	size_t least = pager_local_least(options->backup, options->encrypt, &with);
+
 	if (options->local < least) {
 		log_error("a local budget of %zu bytes is too small: the least that works%s is %s", options->local,
 			  with, size_format(least, minimum));
@@ -247,6 +253,7 @@ static struct farpage *allocate(void)
 {
 	struct farpage *farpage =
 	    mmap(NULL, sizeof *farpage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
 	if (farpage == MAP_FAILED)
 		return NULL;
 	farpage->core.uffd = (struct uffd){.fd = -1, .mover = -1};
@@ -262,6 +269,7 @@ static int bring_up(struct farpage *farpage, const struct farpage_options *optio
 		    struct window *window, struct pager_counters *counters)
 {
 	struct core *core = &farpage->core;
+
 	farpage->local = options->local & ~(size_t)(STORE_PAGE - 1);
 	core->store = store;
 	core->window = window;
@@ -278,6 +286,7 @@ int pager_open_store(const struct farpage_options *options, struct store *store,
 		     struct pager_counters *counters, struct farpage **ret_farpage)
 {
 	int result = check_options(options);
+
 	if (result)
 		return result;
 	struct farpage *farpage = allocate();
@@ -297,8 +306,10 @@ static int free_of_donors(const struct far_config *config, uint64_t *ret_free)
 {
 	struct far_donor_info donors[FAR_DONORS_MAX];
 	unsigned count = config->donor_count < FAR_DONORS_MAX ? config->donor_count : FAR_DONORS_MAX;
+
 	for (unsigned i = 0; i < count; i++) {
 		int result = far_query(config, config->donors[i], &donors[i]);
+
 		if (result)
 			return result;
 	}
@@ -324,12 +335,14 @@ static int open_store(const struct farpage_options *options, const char *donors_
 	    .grace_ms = GRACE_MS,
 	    .fabric = FABRIC_CONFIG_DEFAULT,
 	};
+
 	config.timeout_ms = options->timeout_ms;
 	config.fabric.io_ms = 0; /* the store chooses the timeout of one request */
 	if (options->spin_us)
 		config.fabric.spin_us = options->spin_us;
 	if (options->key_file) {
 		int result = auth_key_load_or_tell(options->key_file, key);
+
 		if (result)
 			return result;
 		config.key = key;
@@ -348,12 +361,14 @@ int pager_connect(const struct farpage_options *options, const char *donors_file
 		  uint64_t window_bytes, struct store **ret_store)
 {
 	int result = check_options(options);
+
 	return result ? result : open_store(options, donors_file, user, window_bytes, ret_store);
 }
 
 static int open_farpage(const struct farpage_options *options, struct farpage **ret_farpage)
 {
 	int result = check_options(options);
+
 	if (result)
 		return result;
 	struct farpage *farpage = allocate();
@@ -386,6 +401,7 @@ fail:
 static void close_farpage(struct farpage *farpage)
 {
 	struct core *core = &farpage->core;
+
 	atomic_store(&core->stop, true);
 	if (farpage->handler.core)
 		handler_close(&farpage->handler);
@@ -420,12 +436,14 @@ static void close_farpage(struct farpage *farpage)
 EXPORT int farpage_open(const struct farpage_options *options, struct farpage **ret_farpage)
 {
 	struct entry entry = entry_begin();
+
 	return entry_end(entry, open_farpage(options, ret_farpage));
 }
 
 EXPORT void farpage_close(struct farpage *farpage)
 {
 	struct entry entry = entry_begin();
+
 	if (farpage)
 		close_farpage(farpage);
 	entry_end(entry, 0);
@@ -436,6 +454,7 @@ EXPORT void farpage_close(struct farpage *farpage)
 EXPORT int farpage_map(struct farpage *farpage, size_t length, void **ret_address)
 {
 	struct entry entry = entry_begin();
+
 	return entry_end(entry,
 			 length ? window_allocate(farpage->core.window, length, STORE_PAGE, ret_address) : -EINVAL);
 }
@@ -447,6 +466,7 @@ static int page_range(const struct farpage *farpage, const void *address, size_t
 {
 	const struct window *window = farpage->core.window;
 	uint64_t start = (uintptr_t)address - (uintptr_t)window->base, end = start + length;
+
 	if (!window_contains(window, address) || end < start || end > window->length)
 		return -EINVAL;
 	start = inwards ? (start + STORE_PAGE - 1) / STORE_PAGE : start / STORE_PAGE;
@@ -470,6 +490,7 @@ int pager_keep(struct farpage *farpage, const void *address)
 {
 	uint64_t page, count;
 	int result = page_range(farpage, address, 1, false, &page, &count);
+
 	return result ? result : keep_page(&farpage->core, page);
 }
 
@@ -481,6 +502,7 @@ int pager_descriptor(const struct farpage *farpage)
 EXPORT int farpage_unmap(struct farpage *farpage, void *address, size_t length)
 {
 	uint64_t page, count;
+
 	if ((uintptr_t)address % STORE_PAGE)
 		return -EINVAL;
 	int result = page_range(farpage, address, length, false, &page, &count);
@@ -512,6 +534,7 @@ EXPORT int farpage_advise(struct farpage *farpage, void *address, size_t length,
 {
 	uint64_t page, count;
 	int result = page_range(farpage, address, length, advice == FARPAGE_DISCARD, &page, &count);
+
 	if (result || count == 0)
 		return result;
 	struct entry entry = entry_begin();
@@ -521,6 +544,7 @@ EXPORT int farpage_advise(struct farpage *farpage, void *address, size_t length,
 EXPORT int farpage_get_stats(const struct farpage *farpage, struct farpage_stats *ret_stats)
 {
 	struct store_stats stats;
+
 	counters_read(farpage->core.counters, ret_stats);
 	store_stats(farpage->core.store, &stats);
 	ret_stats->far_bytes = (stats.pages_live + stats.kept_pages) * STORE_PAGE;

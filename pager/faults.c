@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "pager/children.h"
 #include "pager/fetch.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -13,11 +14,12 @@
 
 /* --- Faults of the program -------------------------------------------------------------------------------------- */
 
-/* Fills an untouched page with zeroes. If the program touches pages in order, fills the pages behind it, too. Returns
-   false if the budget has no free page. */
+/* Fills an untouched page with zeroes. If the program touches pages in order, fills the next pages, too. Returns false
+   if the budget has no free page. */
 static bool fill_zeroes(struct handler *handler, uint64_t page)
 {
 	struct core *core = handler->core;
+
 	if (core_claim(core, 1, 0) == 0)
 		return false;
 	if (!pages_move(&core->pages, page, PAGE_UNTOUCHED, PAGE_FILLING, 0)) {
@@ -41,6 +43,7 @@ static bool fill_zeroes(struct handler *handler, uint64_t page)
 static bool bring_back(struct handler *handler, uint64_t page, uint32_t word)
 {
 	struct core *core = handler->core;
+
 	if (core_claim(core, 1, 0) == 0)
 		return false;
 	uint32_t frame = page_frame(word);
@@ -58,6 +61,7 @@ static bool bring_back(struct handler *handler, uint64_t page, uint32_t word)
 static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
 {
 	struct core *core = handler->core;
+
 	if (core_claim(core, 1, 0) == 0)
 		return false;
 	if (!fetch_begin(core, page)) {
@@ -80,6 +84,7 @@ static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint6
 static void resolve_resident(struct handler *handler, uint64_t page)
 {
 	struct core *core = handler->core;
+
 	if (pages_move(&core->pages, page, PAGE_RESIDENT, PAGE_FILLING, 0))
 		fetch_place(handler, page, handler->zeroes, 1, &fetch_resident);
 	else
@@ -92,6 +97,7 @@ static void resolve_resident(struct handler *handler, uint64_t page)
 static void refuse_lost(struct handler *handler, uint64_t page, pid_t thread)
 {
 	struct core *core = handler->core;
+
 	if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE) == 0)
 		return;
 	if (handler->lost_page != page || handler->lost_thread != thread)
@@ -113,6 +119,7 @@ static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 	struct core *core = handler->core;
 	uint32_t word = pages_load(&core->pages, page);
 	bool had_room = true;
+
 	switch (page_state(word)) {
 	case PAGE_UNTOUCHED:
 		had_room = fill_zeroes(handler, page);
@@ -162,6 +169,7 @@ void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 void faults_answer_child(struct handler *handler, struct child *child, uint64_t page, pid_t thread, uint64_t started)
 {
 	struct core *core = handler->core;
+
 	child->pid = thread;
 	if (!children_want(core->children, child, page)) {
 		if (children_answer(core->children, child, page, NULL) == -EAGAIN)
@@ -191,10 +199,12 @@ void faults_retry(struct handler *handler)
 {
 	struct core *core = handler->core;
 	struct parked parked[64];
+
 	handler->settlements = atomic_load(&core->settlements);
 	/* Tries each fault once. A fault that is parked again goes to the end of the list. */
 	for (unsigned left = handler->parked_count; left;) {
 		unsigned count = left < 64 ? left : 64;
+
 		memcpy(parked, handler->parked, count * sizeof parked[0]);
 		handler->parked_count -= count;
 		memmove(handler->parked, handler->parked + count, handler->parked_count * sizeof parked[0]);
@@ -202,6 +212,7 @@ void faults_retry(struct handler *handler)
 		left -= count;
 		for (unsigned i = 0; i < count; i++) {
 			struct parked *it = &parked[i];
+
 			if (it->child && it->child->uffd >= 0 && it->child->born == it->born)
 				faults_answer_child(handler, it->child, it->page, it->thread, it->started);
 			else if (!it->child)

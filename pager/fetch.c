@@ -7,6 +7,7 @@
 #include "pager/children.h"
 #include "pager/thread.h"
 #include "pager/trace.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
 {
 	struct core *core = handler->core;
+
 	if (handler->parked_count == HANDLER_PARKED) {
 		/* The list is full. The thread is woken and faults again. */
 		uffd_wake(child ? child->uffd : core->uffd.fd, core_address(core, page), STORE_PAGE);
@@ -71,6 +73,7 @@ static void not_placed(struct core *core, uint64_t page, uint32_t count, const s
 {
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t frame = origin->from == PAGE_FETCHING ? stamp_of(core, page + i) : origin->frame;
+
 		move(core, page + i, origin->from, origin->otherwise, frame);
 	}
 	uffd_wake(core->uffd.fd, core_address(core, page), (size_t)count * STORE_PAGE);
@@ -92,9 +95,11 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 	struct core *core = handler->core;
 	/* One UFFDIO_COPY cannot cross the end of a mapping. After a failure the pages are placed one by one. */
 	uint32_t at_once = count;
+
 	for (uint32_t done = 0; done < count;) {
 		size_t bytes = 0;
 		uint32_t length = count - done < at_once ? count - done : at_once;
+
 		if (origin != &fetch_resident)
 			for (uint32_t i = 0; i < length; i++)
 				trace_compare(core, page + done + i, data + (size_t)(done + i) * STORE_PAGE,
@@ -115,9 +120,10 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 		} else if (at_once > 1) {
 			at_once = 1;
 			if (origin->from == PAGE_FILLING) {
-				/* Only the first page was demanded. The others may lie behind the end of its
-				   mapping, so they are not placed. */
+				/* Only the first page was demanded. The others may lie beyond the end of its mapping,
+				   so they are not placed. */
 				uint32_t keep = done ? done : 1;
+
 				not_placed(core, page + keep, count - keep, origin);
 				count = keep;
 			}
@@ -132,8 +138,10 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 static void lose(struct handler *handler, const struct fetch *fetch, int status)
 {
 	struct core *core = handler->core;
+
 	for (uint32_t i = 0; i < fetch->count; i++) {
 		uint64_t page = fetch->page + i;
+
 		if (core_count(&core->counters->lost, 1), __atomic_load_n(&core->counters->lost, __ATOMIC_RELAXED) == 1)
 			log_error("memory at %p of process %d is lost (%s): touching it raises SIGBUS",
 				  (void *)core_address(core, page), getpid(), format_errno(status));
@@ -150,6 +158,7 @@ static void lose(struct handler *handler, const struct fetch *fetch, int status)
 static void free_fetch(struct handler *handler, unsigned slot)
 {
 	struct fetch *fetch = &handler->fetches[slot];
+
 	handler->in_flight--;
 	if (fetch->group)
 		handler->group_pending[fetch->group - 1] -= fetch->count;
@@ -161,6 +170,7 @@ static void free_fetch(struct handler *handler, unsigned slot)
 static void give_up_ahead(struct handler *handler, const struct fetch *fetch)
 {
 	struct core *core = handler->core;
+
 	for (uint32_t i = 0; i < fetch->count; i++) {
 		move(core, fetch->page + i, PAGE_FETCHING, PAGE_FAR, stamp_of(core, fetch->page + i));
 		uffd_wake(core->uffd.fd, core_address(core, fetch->page + i), STORE_PAGE);
@@ -171,6 +181,7 @@ static void give_up_ahead(struct handler *handler, const struct fetch *fetch)
 static void answer_child(struct handler *handler, const struct fetch *fetch, const char *data, int status)
 {
 	struct core *core = handler->core;
+
 	atomic_fetch_sub(&core->children->reads, 1);
 	if (fetch->child->uffd < 0 || fetch->child->born != fetch->born ||
 	    !children_want(core->children, fetch->child, fetch->page))
@@ -187,6 +198,7 @@ static void fetched(struct handler *handler, const struct store_done *done)
 	unsigned slot = (unsigned)done->cookie;
 	struct fetch *fetch = &handler->fetches[slot];
 	const char *data = handler->frames + (size_t)fetch->frame * STORE_PAGE;
+
 	if (fetch->child) {
 		answer_child(handler, fetch, data, done->status);
 	} else if (done->status == 0) {
@@ -229,6 +241,7 @@ unsigned fetch_poll(struct handler *handler)
 	/* Answers are stored in the handler, because fetched() can call fetch_poll() again and wait for one of
 	   them. */
 	int count = store_poll(handler->queue, handler->answers + handler->answer_count, HANDLER_POLL);
+
 	handler->answer_count += count > 0 ? (unsigned)count : 0;
 	for (; next_answer(handler, &done); answered++)
 		fetched(handler, &done);
@@ -248,6 +261,7 @@ static void submit(struct handler *handler, unsigned slot)
 	    .buffer = handler->buffer,
 	    .cookie = slot,
 	};
+
 	handler->in_flight++;
 	while (store_submit(handler->queue, &io, 1) < 1)
 		fetch_poll(handler);
@@ -258,6 +272,7 @@ bool fetch_begin(struct core *core, uint64_t page)
 	/* Only this thread makes pages resident. So if the page is far now and at the move, it was not resident in
 	   between. */
 	uint32_t word = pages_load(&core->pages, page);
+
 	return page_state(word) == PAGE_FAR &&
 	       pages_move(&core->pages, page, PAGE_FAR, PAGE_FETCHING, page_frame(word));
 }
@@ -281,6 +296,7 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
 {
 	struct core *core = handler->core;
 	unsigned group = 0, count = 0;
+
 	while (group < HANDLER_RUNS && handler->group_pending[group])
 		group++;
 	if (group == HANDLER_RUNS)
@@ -296,6 +312,7 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
 	uint32_t first = handler->demands + group * handler->ahead;
 	for (unsigned done = 0; done < count; done += RUN_PIECE) {
 		unsigned piece = count - done < RUN_PIECE ? count - done : RUN_PIECE, slot = first + done;
+
 		handler->fetches[slot] = (struct fetch){
 		    .page = page + done, .frame = slot, .count = (uint16_t)piece, .group = (uint8_t)(group + 1)};
 		submit(handler, slot);

@@ -22,7 +22,7 @@ extern const struct origin fetch_resident; /* zeroes for a page that is absent a
 /*
  * Copies @count pages into the program, makes them resident, and wakes the threads that wait for them. If a page
  * that shall be filled with zeroes is already present, its contents stay. If any other page is already present, one
- * of the two copies is wrong, so the process is stopped. Zero pages behind the demanded page are placed only up to the
+ * of the two copies is wrong, so the process is stopped. Zero pages after the demanded page are placed only up to the
  * end of the demanded page's mapping.
  */
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin);

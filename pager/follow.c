@@ -24,6 +24,7 @@ static void __attribute__((constructor)) note_given(void)
 void follow_init(struct follow *follow)
 {
 	const char *setting = getenv("FARPAGE_FOLLOW");
+
 	*follow = (struct follow){.cpu = -1, .off = setting && setting[0] == '0', .alone = -1};
 }
 
@@ -36,6 +37,7 @@ static int number_at(const char *text)
 static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
 {
 	char path[64], text[512];
+
 	format_text(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -61,6 +63,7 @@ static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
 static cpu_set_t only(int cpu)
 {
 	cpu_set_t set;
+
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	return set;
@@ -69,6 +72,7 @@ static cpu_set_t only(int cpu)
 static bool pin(int cpu)
 {
 	const cpu_set_t set = only(cpu);
+
 	return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
@@ -77,6 +81,7 @@ static void unpin(int cpu)
 {
 	const cpu_set_t pinned = only(cpu);
 	cpu_set_t now;
+
 	if (!sched_getaffinity(0, sizeof now, &now) && CPU_EQUAL(&now, &pinned))
 		sched_setaffinity(0, sizeof given, &given);
 }
@@ -97,6 +102,7 @@ void follow_thread(struct follow *follow, pid_t thread, uint64_t now)
 void follow_alone(const struct follow *follow, bool allowed, int *cpu)
 {
 	int wanted = allowed ? atomic_load(&follow->alone) : -1;
+
 	if (wanted == *cpu)
 		return;
 	if (wanted >= 0)

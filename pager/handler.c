@@ -5,6 +5,7 @@
 #include "pager/faults.h"
 #include "pager/fetch.h"
 #include "pager/thread.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -28,8 +29,10 @@ struct messages {
 static void take_messages(struct messages *messages, int fd)
 {
 	int count;
+
 	do {
 		unsigned room = (unsigned)(sizeof messages->items / sizeof messages->items[0]) - messages->count;
+
 		count = room ? uffd_read(fd, messages->items + messages->count, room) : 0;
 		messages->count += count > 0 ? (unsigned)count : 0;
 	} while (count == 16);
@@ -55,6 +58,7 @@ static void add_children(struct handler *handler, struct child *parent, const st
 {
 	struct core *core = handler->core;
 	bool locked = parent; /* for a child's fork the caller holds children->lock */
+
 	for (unsigned i = 0; i < messages->count; i++) {
 		if (messages->items[i].kind != UFFD_FORKED)
 			continue;
@@ -73,6 +77,7 @@ static void add_children(struct handler *handler, struct child *parent, const st
 static void unprotect(struct handler *handler, const struct child *child, uint64_t page)
 {
 	const struct uffd uffd = {.fd = child ? child->uffd : handler->core->uffd.fd};
+
 	while (uffd_protect(&uffd, core_address(handler->core, page), STORE_PAGE, false) == -EAGAIN) {
 		if (child)
 			read_children(handler);
@@ -91,6 +96,7 @@ static void unprotect(struct handler *handler, const struct child *child, uint64
 static void answer_protected(struct handler *handler, uint64_t page, pid_t thread, uint64_t now)
 {
 	struct core *core = handler->core;
+
 	if (page_state(pages_load(&core->pages, page)) == PAGE_EVICTING) {
 		fetch_park(handler, page, NULL, thread, now);
 	} else if (pages_move(&core->pages, page, PAGE_RESIDENT, PAGE_FILLING, 0)) {
@@ -107,9 +113,11 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 {
 	struct core *core = handler->core;
 	uint64_t now = clock_now();
+
 	for (unsigned i = 0; i < messages->count; i++) {
 		const struct uffd_message *message = &messages->items[i];
 		uint64_t page = core_page(core, message->address);
+
 		if (message->kind == UFFD_MISSING && child) {
 			faults_answer_child(handler, child, page, message->thread, now);
 		} else if (message->kind == UFFD_MISSING) {
@@ -134,10 +142,12 @@ static void read_children(struct handler *handler)
 {
 	struct children *children = handler->core->children;
 	struct messages messages;
+
 	if (atomic_load_explicit(&children->count, memory_order_relaxed) == 0)
 		return;
 	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
 		struct child *child = &children->entries[i];
+
 		if (child->uffd < 0)
 			continue;
 		messages.count = 0;
@@ -153,6 +163,7 @@ static void read_messages(struct handler *handler)
 {
 	struct core *core = handler->core;
 	struct messages messages = {.count = 0};
+
 	atomic_fetch_add(&core->looks, 1);
 	take_messages(&messages, core->uffd.fd);
 	add_children(handler, NULL, &messages);
@@ -177,7 +188,7 @@ static void serve_wanted(struct handler *handler)
 		if (count == 0)
 			break;
 	}
-	/* If memory is short, the request ends, because pages in use are more important. */
+	/* If memory is short, the request ends, because pages in use are more important than pages read in advance. */
 	if (wanted->page >= wanted->end || core_free(handler->core) < handler->core->low)
 		atomic_store(&handler->has_wanted, false);
 	pthread_mutex_unlock(&handler->wanted_lock);
@@ -199,6 +210,7 @@ static void answered(struct handler *handler)
 static bool spin(struct handler *handler)
 {
 	uint64_t begin = clock_now(), deadline = begin + handler->spin.ns;
+
 	for (unsigned polls = 1; handler->in_flight; polls++) {
 		if (fetch_poll(handler)) {
 			answered(handler);
@@ -227,6 +239,7 @@ static void sleep_until_needed(struct handler *handler)
 	struct epoll_event events[8];
 	bool has_children = atomic_load(&core->children->count);
 	int timeout = has_children ? REAP_MS : -1;
+
 	kick_prepare(&core->handler_kick);
 	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) || handler->answer_count ||
 		     (handler->parked_count && atomic_load(&core->settlements) != handler->settlements);
@@ -250,6 +263,7 @@ static void *run_handler(void *argument)
 {
 	struct handler *handler = argument;
 	struct core *core = handler->core;
+
 	while (!atomic_load(&core->stop)) {
 		read_messages(handler);
 		if (atomic_load(&handler->has_wanted))
@@ -269,6 +283,7 @@ static void *run_handler(void *argument)
 static int watch(int epoll, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
@@ -285,6 +300,7 @@ static unsigned at_most(uint64_t wanted, uint64_t limit)
 int handler_open(struct handler *handler, struct core *core, uint64_t budget, unsigned ahead)
 {
 	uint64_t share = budget / FRAMES_SHARE > FRAMES_MIN ? budget / FRAMES_SHARE : FRAMES_MIN;
+
 	memset(handler, 0, sizeof *handler);
 	handler->core = core;
 	handler->drain = read_messages;
@@ -324,12 +340,14 @@ static int open_queue(void *argument)
 {
 	struct handler *handler = argument;
 	int result = store_queue_open(handler->core->store, &handler->queue);
+
 	return result ? result : watch(handler->epoll, store_queue_fd(handler->queue));
 }
 
 int handler_start(struct handler *handler)
 {
 	int result = pager_thread_start(&handler->thread, "farpage-fault", open_queue, run_handler, handler);
+
 	handler->running = result == 0;
 	return result;
 }

@@ -14,7 +14,7 @@
  * wait. Then the handler sleeps. If no read is in flight, the handler sleeps at once and leaves the processor to the
  * program.
  *
- * If faults come in order (streams.h), the handler also reads the far pages behind the faulting page. Read-ahead
+ * If faults come in order (streams.h), the handler also reads the far pages after the faulting page. Read-ahead
  * uses only memory that is free beyond what demanded pages need. The handler runs on the processor of the faulting
  * thread (follow.h).
  */
@@ -25,6 +25,7 @@
 #include "pager/core.h"
 #include "pager/follow.h"
 #include "pager/streams.h"
+
 #include <pthread.h>
 
 #define HANDLER_DEMANDS 64u   /* most demanded pages in flight */

@@ -14,6 +14,7 @@ static bool touch(const struct core *core, uint64_t page)
 {
 	char byte;
 	struct iovec local = {&byte, 1}, remote = {core_address(core, page), 1};
+
 	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
 }
 

@@ -43,6 +43,7 @@ static inline void kick_prepare(struct kick *kick)
 static inline void kick_cancel(struct kick *kick)
 {
 	uint64_t value;
+
 	if (!atomic_exchange(&kick->asleep, false) && read(kick->fd, &value, sizeof value) < 0)
 		return; /* kick_ring() has not written yet: the next sleep returns at once */
 }
@@ -50,6 +51,7 @@ static inline void kick_cancel(struct kick *kick)
 static inline void kick_ring(struct kick *kick)
 {
 	uint64_t one = 1;
+
 	if (atomic_exchange(&kick->asleep, false) && write(kick->fd, &one, sizeof one) < 0)
 		return; /* the counter is full, so the thread is already being woken */
 }

@@ -33,6 +33,7 @@ int pages_open(struct pages *pages, uint64_t count)
 	/* One table for the whole window. It is sparse: only accessed parts use memory. */
 	void *words = mmap(NULL, count * sizeof(uint32_t), PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
 	if (words == MAP_FAILED)
 		return -errno;
 	madvise(words, count * sizeof(uint32_t), MADV_DONTFORK);
@@ -58,6 +59,7 @@ static uint64_t absent_run(const struct pages *pages, uint64_t page, uint64_t en
 	unsigned char in_core[PORTIONS];
 	const uint64_t limit = (end - page) / PORTION;
 	uint64_t run = 0, next = 0;
+
 	/* Asks for a single part first, because that part usually is in memory. */
 	for (uint64_t asked = 1; run == next && run < limit; asked = PORTIONS) {
 		next = asked < limit - run ? run + asked : limit;
@@ -73,6 +75,7 @@ uint64_t pages_next_known(const struct pages *pages, uint64_t page, uint64_t end
 {
 	while (page < end) {
 		uint64_t run = page % PORTION == 0 ? absent_run(pages, page, end) : 0;
+
 		if (!run && pages_load(pages, page))
 			break;
 		page += run ? run : 1;
@@ -85,8 +88,10 @@ uint64_t pages_memory(const struct pages *pages, uint64_t count)
 	unsigned char in_core[1024];
 	const uint64_t portion = sizeof in_core * 4096, length = count * sizeof(uint32_t);
 	uint64_t present = 0;
+
 	for (uint64_t offset = 0; offset < length; offset += portion) {
 		uint64_t size = length - offset < portion ? length - offset : portion;
+
 		if (mincore((char *)(uintptr_t)pages->words + offset, size, in_core))
 			return length;
 		for (uint64_t i = 0; i < (size + 4095) / 4096; i++)

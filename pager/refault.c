@@ -17,6 +17,7 @@ static void add(int32_t *counter, int32_t amount)
 static void add_to_generation(struct refault *refault, uint32_t generation, int32_t amount)
 {
 	uint32_t slot = generation % REFAULT_GENERATIONS;
+
 	add(&refault->far[slot], amount);
 	add(&refault->sums[slot / REFAULT_BLOCK], amount);
 }
@@ -31,12 +32,14 @@ void refault_open(struct refault *refault, struct histogram *depths, uint64_t bu
 uint32_t refault_stamp(const struct refault *refault)
 {
 	uint64_t departed = __atomic_load_n(&refault->departed, __ATOMIC_RELAXED);
+
 	return (uint32_t)(departed >> refault->shift) & PAGE_FRAME_MAX;
 }
 
 void refault_count(struct refault *refault)
 {
 	uint32_t stamp = refault_stamp(refault);
+
 	add_to_generation(refault, stamp, 1);
 	__atomic_store_n(&refault->departed, refault->departed + 1, __ATOMIC_RELAXED);
 	uint32_t next = refault_stamp(refault);
@@ -57,6 +60,7 @@ static uint64_t depth_of(const struct refault *refault, uint32_t stamp)
 {
 	uint32_t age = age_of(refault, stamp), left = age < REFAULT_GENERATIONS ? age + 1 : REFAULT_GENERATIONS;
 	int64_t depth = age < REFAULT_GENERATIONS ? 0 : get(&refault->oldest);
+
 	for (uint32_t slot = stamp; left;) {
 		slot %= REFAULT_GENERATIONS;
 		bool whole = slot % REFAULT_BLOCK == 0 && left >= REFAULT_BLOCK;

@@ -24,6 +24,7 @@
 #define PAGER_REFAULT_H
 
 #include "common/histogram.h"
+
 #include <stdint.h>
 
 #define REFAULT_BLOCK 64u /* counters per sum */

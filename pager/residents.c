@@ -12,6 +12,7 @@ static int queue_open(struct queue *queue, uint32_t pages)
 	uint32_t capacity = pages + SPARE;
 	void *ring =
 	    mmap(NULL, capacity * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
 	if (ring == MAP_FAILED)
 		return -errno;
 	*queue = (struct queue){.ring = ring, .capacity = capacity};
@@ -111,6 +112,7 @@ static bool drop_stale(struct residents *residents, struct queue *queue)
 {
 	for (uint32_t scanned = 0; scanned < queue->capacity; scanned++) {
 		uint32_t page = take_oldest(queue);
+
 		if (!put_back(residents, queue, page, pages_unmark(residents->pages, page, PAGE_QUEUED)))
 			return true;
 	}
@@ -120,6 +122,7 @@ static bool drop_stale(struct residents *residents, struct queue *queue)
 static bool queue_grow(struct queue *queue)
 {
 	struct queue larger;
+
 	if (queue_open(&larger, 2 * queue->capacity))
 		return false;
 	while (queue->count)
@@ -165,6 +168,7 @@ static bool pop(struct residents *residents, struct queue *queue, uint64_t *ret_
 {
 	uint32_t page = take_oldest(queue), word = pages_unmark(residents->pages, page, PAGE_QUEUED);
 	bool ready = page_state(word) == PAGE_RESIDENT && !(word & PAGE_WRITING);
+
 	if (ready)
 		*ret_page = page;
 	else
@@ -175,6 +179,7 @@ static bool pop(struct residents *residents, struct queue *queue, uint64_t *ret_
 unsigned residents_pop(struct residents *residents, uint64_t *pages, unsigned max)
 {
 	unsigned found = 0;
+
 	pthread_mutex_lock(&residents->lock);
 	uint32_t count = residents->young.count + residents->proven.count;
 	for (uint32_t scanned = 0; found < max && scanned < count; scanned++)
@@ -186,6 +191,7 @@ unsigned residents_pop(struct residents *residents, uint64_t *pages, unsigned ma
 unsigned residents_pop_held(struct residents *residents, uint64_t *pages, unsigned max)
 {
 	unsigned found = 0;
+
 	pthread_mutex_lock(&residents->lock);
 	uint32_t count = residents->held.count;
 	for (uint32_t scanned = 0; found < max && scanned < count; scanned++)

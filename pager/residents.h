@@ -21,6 +21,7 @@
 #define PAGER_RESIDENTS_H
 
 #include "pager/pages.h"
+
 #include <pthread.h>
 
 struct queue {

@@ -15,10 +15,12 @@ void streams_init(struct streams *streams, unsigned limit)
 unsigned streams_note(struct streams *streams, uint64_t page)
 {
 	unsigned oldest = 0;
+
 	streams->clock++;
 	for (unsigned i = 0; i < STREAMS_MAX; i++) {
 		if (streams->entries[i].next == page) {
 			unsigned length = streams->entries[i].length ? 2 * streams->entries[i].length : FIRST_LENGTH;
+
 			if (length > streams->limit)
 				length = streams->limit;
 			streams->entries[i].length = length;

@@ -1,9 +1,9 @@
 /*
  * streams: detects sequential access among faults, and says how many pages to read ahead.
  *
- * Theory of operation. A stream is a run of faults on ascending pages. A stream begins when a fault hits the page
- * behind a recently faulted page. Each further fault on the page where the stream continues doubles the read-ahead, up
- * to the limit. Any other fault is only remembered and gets no read-ahead. So random access costs no extra reads.
+ * Theory of operation. A stream is a run of faults on ascending pages. A stream begins when a fault hits the page after
+ * a recently faulted page. Each further fault on the page where the stream continues doubles the read-ahead, up to the
+ * limit. Any other fault is only remembered and gets no read-ahead. So random access costs no extra reads.
  *
  * Threads: only the thread that owns a struct streams uses it.
  */
@@ -25,9 +25,9 @@ struct streams {
 };
 
 void streams_init(struct streams *streams, unsigned limit);
-/* Records a fault on @page. Returns the number of pages behind @page to read ahead, 0 to `limit`. */
+/* Records a fault on @page. Returns the number of pages after @page to read ahead, 0 to `limit`. */
 unsigned streams_note(struct streams *streams, uint64_t page);
-/* Records that @count pages behind @page, the last noted page, are being read. The stream continues behind them. */
+/* Records that @count pages after @page, the last noted page, are being read. The stream continues after them. */
 void streams_extend(struct streams *streams, uint64_t page, unsigned count);
 
 #endif

@@ -4,6 +4,7 @@
 #include "pager/pagemap.h"
 #include "pager/trace.h"
 #include "pager/vma.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -15,6 +16,7 @@ void *take_landing(void)
 	const size_t half = (size_t)TAKE_MAX * STORE_PAGE;
 	char *landing =
 	    mmap(NULL, 2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
 	if (landing == MAP_FAILED)
 		return NULL;
 	madvise(landing, 2 * half, MADV_DONTFORK);
@@ -46,6 +48,7 @@ int take_open(struct take *take, const struct uffd *uffd, struct window *window,
 		take->pagemap = pagemap_open();
 	if (take->pagemap < 0) {
 		int error = errno;
+
 		take_close(take);
 		return -error;
 	}
@@ -81,6 +84,7 @@ static char *address_of(const struct take *take, uint64_t page)
 static bool read_pages(const struct take *take, char *to, char *from, size_t length)
 {
 	struct iovec local = {to, length}, remote = {from, length};
+
 	if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)length)
 		return true;
 	return pread(take->memory, to, length, (off_t)(uintptr_t)from) == (ssize_t)length;
@@ -96,6 +100,7 @@ static void copy_out(struct take *take, struct taken *taken, unsigned first, uns
 {
 	char *from = address_of(take, taken[first].page), *to = take->scratch + (size_t)first * STORE_PAGE;
 	size_t length = (size_t)count * STORE_PAGE;
+
 	set_results(taken + first, count, TAKE_BUSY);
 	if (uffd_protect(take->uffd, from, length, true))
 		return;
@@ -107,6 +112,7 @@ static void copy_out(struct take *take, struct taken *taken, unsigned first, uns
 	for (unsigned i = 0; i < count; i++) {
 		struct taken *page = &taken[first + i];
 		char *address = from + (size_t)i * STORE_PAGE;
+
 		/* If a part of the range is locked, madvise(2) drops the pages in front of that part, and then fails.
 		   So this loop drops each page again, alone. Dropping a page twice does no harm, because nobody places
 		   a page meanwhile. */
@@ -124,6 +130,7 @@ static void copy_out(struct take *take, struct taken *taken, unsigned first, uns
 static void take_by_copy(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	bool present[TAKE_MAX];
+
 	if (pagemap_present(take->pagemap, address_of(take, taken[first].page), count, present)) {
 		set_results(taken + first, count, TAKE_BUSY);
 		return;
@@ -151,6 +158,7 @@ static unsigned uncounted(const struct take *take, const char *to, unsigned coun
 {
 	bool present[TAKE_MAX];
 	unsigned came = 0;
+
 	if (pagemap_present(take->pagemap, to, count, present))
 		return 0;
 	while (came < count && present[came])
@@ -165,6 +173,7 @@ static ssize_t move_out(struct take *take, struct taken *taken, unsigned first, 
 	char *to = take->landing + (size_t)(half * TAKE_MAX + first) * STORE_PAGE;
 	ssize_t moved = uffd_take(take->uffd, to, address_of(take, taken[first].page), (size_t)count * STORE_PAGE);
 	unsigned went = moved > 0 ? (unsigned)((size_t)moved / STORE_PAGE) : 0;
+
 	if (went < count && (went || moved == -EEXIST))
 		went += uncounted(take, to + (size_t)went * STORE_PAGE, count - went);
 	if (!went)
@@ -183,6 +192,7 @@ static void own_page(struct take *take, const char *page)
 	char byte;
 	bool present = false;
 	struct iovec local = {&byte, 1}, remote = {(void *)(uintptr_t)page, 1};
+
 	if (pagemap_present(take->pagemap, page, 1, &present) == 0 && present)
 		process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
 }
@@ -207,6 +217,7 @@ static void take_writable(struct take *take, struct taken *taken, unsigned first
 {
 	for (unsigned i = first; i < first + count;) {
 		ssize_t moved = move_out(take, taken, i, first + count - i, half);
+
 		if (moved < 0)
 			take_refused(take, taken, i, half, (int)moved);
 		i += moved > 0 ? (unsigned)moved : 1;
@@ -219,6 +230,7 @@ static unsigned take_protected(struct take *take, struct taken *taken, unsigned 
 {
 	struct vma vma;
 	char *from = address_of(take, taken[first].page);
+
 	taken[first].result = TAKE_HELD;
 	if (vma_query(take->maps, from, &vma) || vma.shared || !(vma.protection & PROT_READ))
 		return 1;
@@ -263,9 +275,11 @@ static unsigned take_refused_run(struct take *take, struct taken *taken, unsigne
 static void take_by_move(struct take *take, struct taken *taken, unsigned first, unsigned count)
 {
 	unsigned end = first + count, at_once = count;
+
 	for (unsigned i = first; i < end;) {
 		unsigned length = end - i < at_once ? end - i : at_once;
 		ssize_t moved = move_out(take, taken, i, length, 0);
+
 		if (moved == -EINVAL && length > 1) {
 			at_once = length / 2; /* half may lie in one mapping */
 		} else if (moved == -EINVAL) {

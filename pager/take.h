@@ -28,6 +28,7 @@
 
 #include "pager/uffd.h"
 #include "pager/window.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

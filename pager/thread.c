@@ -1,4 +1,5 @@
 #include "pager/thread.h"
+
 #include "common/thread.h"
 
 #include <semaphore.h>
@@ -18,6 +19,7 @@ static void *run_prepared(void *argument)
 	void *(*run)(void *) = start->run;
 	void *run_argument = start->argument;
 	int result = start->prepare(run_argument);
+
 	start->result = result;
 	sem_post(&start->prepared); /* the caller may now return, which ends `start` */
 	return result ? NULL : run(run_argument);
@@ -27,6 +29,7 @@ int pager_thread_start(pthread_t *thread, const char *name, int (*prepare)(void 
 		       void *argument)
 {
 	struct start start = {.prepare = prepare, .run = run, .argument = argument};
+
 	sem_init(&start.prepared, 0, 0);
 	int error = thread_start(thread, name, PAGER_STACK_BYTES, run_prepared, &start);
 	if (error == 0) {
@@ -43,6 +46,7 @@ int pager_thread_start(pthread_t *thread, const char *name, int (*prepare)(void 
 void pager_thread_time(uint64_t *counter)
 {
 	struct rusage usage;
+
 	if (getrusage(RUSAGE_THREAD, &usage))
 		return;
 	uint64_t ns = (uint64_t)usage.ru_utime.tv_sec * 1000000000 + (uint64_t)usage.ru_utime.tv_usec * 1000;

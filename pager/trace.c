@@ -3,6 +3,7 @@
 #ifdef FARPAGE_TRACE
 #include "common/log.h"
 #include "pager/anomaly.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 #include <xxhash.h>
@@ -14,6 +15,7 @@ uint64_t trace_hash(const char *data)
 {
 	static const char zeroes[STORE_PAGE];
 	static uint64_t of_zeroes;
+
 	if (!of_zeroes)
 		of_zeroes = XXH3_64bits(zeroes, STORE_PAGE);
 	uint64_t hash = XXH3_64bits(data, STORE_PAGE);
@@ -24,6 +26,7 @@ int trace_open(uint64_t count)
 {
 	void *memory = mmap(NULL, count * sizeof *hashes, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
 	if (memory == MAP_FAILED)
 		return -ENOMEM;
 	hashes = memory;

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* For kernel headers older than these features (Debian 12). */
+/* Older kernel headers, such as Debian 12's, do not define these features. */
 #ifndef UFFDIO_MOVE
 #define UFFD_FEATURE_MOVE (1ull << 16)
 #define UFFDIO_MOVE_MODE_DONTWAKE (1ull << 0)
@@ -32,6 +32,7 @@ struct uffdio_poison {
 int uffd_new(int flags)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | flags);
+
 	if (fd >= 0)
 		return fd;
 	if (errno != EPERM)
@@ -51,6 +52,7 @@ int uffd_new(int flags)
 static int probe_features(uint64_t *ret_features)
 {
 	int fd = uffd_new(O_NONBLOCK);
+
 	if (fd < 0)
 		return fd;
 	struct uffdio_api api = {.api = UFFD_API};
@@ -69,17 +71,20 @@ static bool wants_move(uint64_t features)
 bool uffd_can_move(void)
 {
 	uint64_t has;
+
 	return probe_features(&has) || wants_move(has);
 }
 
 static int open_with(uint64_t features)
 {
 	int fd = uffd_new(O_NONBLOCK);
+
 	if (fd < 0)
 		return fd;
 	struct uffdio_api api = {.api = UFFD_API, .features = features};
 	if (ioctl(fd, UFFDIO_API, &api)) {
 		int error = errno;
+
 		close(fd);
 		return -error;
 	}
@@ -89,6 +94,7 @@ static int open_with(uint64_t features)
 static int register_range(int fd, void *base, size_t length, uint64_t mode)
 {
 	struct uffdio_register range = {.range = {(uintptr_t)base, length}, .mode = mode};
+
 	return ioctl(fd, UFFDIO_REGISTER, &range) ? -errno : 0;
 }
 
@@ -97,6 +103,7 @@ int uffd_open(void *base, size_t length, void *landing, size_t landing_length, s
 	struct uffd uffd = {.fd = -1, .mover = -1};
 	uint64_t has = 0;
 	int result = probe_features(&has);
+
 	if (result)
 		return result;
 	uffd.can_poison = has & UFFD_FEATURE_POISON;
@@ -139,6 +146,7 @@ void uffd_close(struct uffd *uffd)
 int uffd_read(int fd, struct uffd_message *messages, unsigned max)
 {
 	struct uffd_msg raw[16];
+
 	if (max > 16)
 		max = 16;
 	ssize_t size = read(fd, raw, max * sizeof raw[0]);
@@ -147,9 +155,11 @@ int uffd_read(int fd, struct uffd_message *messages, unsigned max)
 	unsigned count = (unsigned)size / sizeof raw[0];
 	for (unsigned i = 0; i < count; i++) {
 		struct uffd_message *message = &messages[i];
+
 		*message = (struct uffd_message){.kind = UFFD_OTHER, .child = -1};
 		if (raw[i].event == UFFD_EVENT_PAGEFAULT) {
 			uint64_t flags = raw[i].arg.pagefault.flags;
+
 			message->kind = flags & UFFD_PAGEFAULT_FLAG_WP ? UFFD_PROTECTED : UFFD_MISSING;
 			message->write = flags & UFFD_PAGEFAULT_FLAG_WRITE;
 			message->thread = (pid_t)raw[i].arg.pagefault.feat.ptid;
@@ -166,9 +176,11 @@ int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_don
 {
 	size_t done = 0;
 	int result = 0;
+
 	while (done < length) {
 		struct uffdio_copy copy = {
 		    .dst = (uintptr_t)to + done, .src = (uintptr_t)from + done, .len = length - done};
+
 		if (ioctl(fd, UFFDIO_COPY, &copy) == 0) {
 			done = length;
 			break;
@@ -190,6 +202,7 @@ int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_don
 int uffd_wake(int fd, void *address, size_t length)
 {
 	struct uffdio_range range = {(uintptr_t)address, length};
+
 	return ioctl(fd, UFFDIO_WAKE, &range) ? -errno : 0;
 }
 
@@ -219,5 +232,6 @@ int uffd_protect(const struct uffd *uffd, void *address, size_t length, bool pro
 {
 	struct uffdio_writeprotect range = {.range = {(uintptr_t)address, length},
 					    .mode = protect ? UFFDIO_WRITEPROTECT_MODE_WP : 0};
+
 	return ioctl(uffd->fd, UFFDIO_WRITEPROTECT, &range) ? -errno : 0;
 }

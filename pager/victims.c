@@ -8,6 +8,7 @@
 static void *map_memory(size_t length)
 {
 	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
 	if (memory == MAP_FAILED)
 		return NULL;
 	madvise(memory, length, MADV_DONTFORK);
@@ -48,6 +49,7 @@ uint64_t victims_memory(const struct victims *victims)
 bool victims_empty(struct victims *victims, uint32_t frame)
 {
 	uint32_t page = victims->page_of[frame];
+
 	if (victims->writing[frame])
 		return false;
 	if (page == NO_PAGE)
@@ -72,6 +74,7 @@ uint32_t victims_allocate(struct victims *victims)
 	   be waiting for the evictor. */
 	for (uint32_t tried = 0; tried < victims->count; tried++) {
 		uint32_t frame = victims->next;
+
 		if (victims->writing[frame])
 			return VICTIMS_NONE;
 		victims->next = (frame + 1) % victims->count;

@@ -27,15 +27,18 @@ _Static_assert(sizeof(struct procmap_question) == 104, "as struct procmap_query 
 int vma_open(void)
 {
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
 	return fd < 0 ? -errno : fd;
 }
 
-/* Reads a hexadecimal number, and skips the character behind it. */
+/* Reads a hexadecimal number, and skips the character after it. */
 static uintptr_t take_number(const char **at)
 {
 	uintptr_t number = 0;
+
 	for (;; (*at)++) {
 		char digit = **at;
+
 		if (digit >= '0' && digit <= '9')
 			number = number << 4 | (uintptr_t)(digit - '0');
 		else if (digit >= 'a' && digit <= 'f')
@@ -51,6 +54,7 @@ static uintptr_t take_number(const char **at)
 static bool line_covers(const char *line, uintptr_t address, struct vma *ret_vma)
 {
 	uintptr_t start = take_number(&line), end = take_number(&line);
+
 	if (address < start || address >= end)
 		return false;
 	*ret_vma = (struct vma){
@@ -67,8 +71,10 @@ static int vma_search(int fd, uintptr_t address, struct vma *ret_vma)
 {
 	char text[8192];
 	off_t offset = 0;
+
 	for (ssize_t got; (got = pread(fd, text, sizeof text, offset)) > 0; offset += got) {
 		const char *end = text + got;
+
 		for (const char *line = text; line < end;) {
 			if (line_covers(line, address, ret_vma))
 				return 0;
@@ -82,6 +88,7 @@ static int vma_search(int fd, uintptr_t address, struct vma *ret_vma)
 int vma_query(int fd, const void *address, struct vma *ret_vma)
 {
 	struct procmap_question question = {.size = sizeof question, .query_addr = (uintptr_t)address};
+
 	if (ioctl(fd, PROCMAP_ASK, &question))
 		return errno == ENOTTY ? vma_search(fd, (uintptr_t)address, ret_vma) : -errno;
 	*ret_vma = (struct vma){

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct vma {
-	uintptr_t end;  /* first address behind the mapping */
+	uintptr_t end;  /* first address after the mapping */
 	int protection; /* PROT_READ, PROT_WRITE, PROT_EXEC */
 	bool shared;
 };

@@ -3,6 +3,7 @@
 #include "pager/window.h"
 
 #include "pager/bitmap.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <sys/mman.h>
@@ -28,12 +29,14 @@ static char *page_address(const struct window *window, uint64_t page)
 static void *map_pages(size_t length, int protection)
 {
 	long address = syscall(SYS_mmap, NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
+
 	return address == -1 ? NULL : (void *)address;
 }
 
 static int protect(const struct window *window, uint64_t page, uint64_t count, int protection)
 {
 	long error = syscall(SYS_mprotect, page_address(window, page), count * WINDOW_PAGE, protection);
+
 	return error ? -errno : 0;
 }
 
@@ -47,11 +50,13 @@ static uint64_t find_bit(const struct window *window, uint64_t from, uint64_t en
 {
 	while (from < end) {
 		uint64_t word = __atomic_load_n(&window->used[from / BITMAP_WORD], __ATOMIC_RELAXED);
+
 		if (!value)
 			word = ~word;
 		word &= ~UINT64_C(0) << (from % BITMAP_WORD);
 		if (word) {
 			uint64_t page = from / BITMAP_WORD * BITMAP_WORD + (unsigned)__builtin_ctzll(word);
+
 			return page < end ? page : end;
 		}
 		from = (from / BITMAP_WORD + 1) * BITMAP_WORD;
@@ -120,6 +125,7 @@ static uint64_t find_run(const struct window *window, uint64_t count, uint64_t a
 	uint64_t total = page_count(window);
 	uint64_t skew = (uintptr_t)window->base / WINDOW_PAGE % alignment; /* aligns addresses, not page numbers */
 	uint64_t page = find_bit(window, window->next, total, false);
+
 	while (page < total) {
 		page = (page + skew + alignment - 1) / alignment * alignment - skew;
 		if (page > total || count > total - page)
@@ -137,6 +143,7 @@ static uint64_t find_run(const struct window *window, uint64_t count, uint64_t a
 static int take(struct window *window, uint64_t page, uint64_t count)
 {
 	int error = protect(window, page, count, PROT_READ | PROT_WRITE);
+
 	if (error)
 		return -ENOMEM;
 	bitmap_set(window->used, page, count, true);
@@ -151,6 +158,7 @@ static int take(struct window *window, uint64_t page, uint64_t count)
 int window_allocate(struct window *window, size_t length, size_t alignment, void **ret_address)
 {
 	uint64_t count = pages_of(length);
+
 	if (!count || alignment & (alignment - 1))
 		return -EINVAL;
 	if (alignment < WINDOW_PAGE)
@@ -192,6 +200,7 @@ int window_take(struct window *window, void *address, size_t length)
 	pthread_mutex_lock(&window->lock);
 	while (!error && (page = find_bit(window, page, end, false)) < end) {
 		uint64_t stop = find_bit(window, page, end, true);
+
 		error = take(window, page, stop - page);
 		page = stop;
 	}
@@ -207,6 +216,7 @@ void window_free(struct window *window, void *address, size_t length)
 	pthread_mutex_lock(&window->lock);
 	while ((page = find_bit(window, page, end, true)) < end) {
 		uint64_t stop = find_bit(window, page, end, false);
+
 		/* Fails only if the process has too many mappings. The pages are free even so, but may stay
 		   accessible. */
 		protect(window, page, stop - page, PROT_NONE);
@@ -250,6 +260,7 @@ int window_protect_by_key(struct window *window, void *address, size_t length, i
 unsigned window_run(const struct window *window, uint64_t page, unsigned max)
 {
 	uint64_t total = page_count(window), end = page + max < total ? page + max : total;
+
 	return page < end ? (unsigned)(find_bit(window, page, end, false) - page) : 0;
 }
 

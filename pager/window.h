@@ -26,7 +26,7 @@ struct window {
 	size_t length;                /* bytes */
 	uint64_t *used;               /* one bit per page */
 	uint64_t next;                /* the lowest free page, where a search begins */
-	_Atomic uint64_t high;        /* behind the highest page ever allocated; read without the lock */
+	_Atomic uint64_t high;        /* one more than the highest page ever allocated; read without the lock */
 	uint64_t allocated;           /* number of pages */
 	bool adopted;                 /* the caller made the mapping, so window_release() does not unmap it */
 	bool mediated;                /* protections change only by window_protect*() */
@@ -79,7 +79,8 @@ int window_protect_by_key(struct window *window, void *address, size_t length, i
 unsigned window_run(const struct window *window, uint64_t page, unsigned max);
 
 /* Hold the window's locks during a fork. Otherwise the child could inherit a lock that another thread held, and nobody
-   would release it there. Call prepare before the fork, and done after it, in the parent and in the child. */
+   would release it there. near_heap_fork_prepare() must be called before the fork, and near_heap_fork_done() after it,
+   in parent and child. */
 void window_fork_prepare(struct window *window);
 void window_fork_done(struct window *window);
 

@@ -2,6 +2,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -29,6 +30,7 @@ static void stop_program(const char *why)
 static void count_failing(struct writer *writer, bool full, bool clears, uint64_t now)
 {
 	uint64_t passed = writer->failed_at ? now - writer->failed_at : 0;
+
 	if (full && passed > LATE_NS)
 		passed = LATE_NS;
 	writer->failed_at = now;
@@ -42,6 +44,7 @@ static void consider_stopping(struct writer *writer, int status)
 {
 	struct store_stats stats;
 	bool full = status == -ENOSPC;
+
 	store_stats(writer->core->store, &stats);
 	count_failing(writer, full, stats.donors_clear, clock_now());
 	if (stats.donors_lost)
@@ -68,6 +71,7 @@ static void submit(struct writer *writer, const struct store_io *ios, unsigned c
 {
 	while (count) {
 		int taken = store_submit(writer->queue, ios, count);
+
 		if (taken < 1) {
 			writer_poll(writer, true);
 			continue;
@@ -87,6 +91,7 @@ static void stage_run(struct writer *writer)
 static bool run_continues(const struct writer *writer, uint32_t frame)
 {
 	const uint32_t *page_of = writer->core->victims.page_of;
+
 	return writer->run_count < RUN_MAX && frame == writer->run_frame + writer->run_count &&
 	       page_of[frame] == page_of[frame - 1] + 1;
 }
@@ -94,6 +99,7 @@ static bool run_continues(const struct writer *writer, uint32_t frame)
 void writer_stage(struct writer *writer, uint32_t frame)
 {
 	struct victims *victims = &writer->core->victims;
+
 	pages_mark(&writer->core->pages, victims->page_of[frame], PAGE_WRITING);
 	victims->writing[frame] = 1;
 	victims->in_flight++;
@@ -115,6 +121,7 @@ uint32_t writer_frame(struct writer *writer)
 {
 	struct victims *victims = &writer->core->victims;
 	uint32_t frame;
+
 	while ((frame = victims_allocate(victims)) == VICTIMS_NONE) {
 		writer_flush(writer);
 		writer_poll(writer, true);
@@ -127,6 +134,7 @@ uint32_t writer_frame(struct writer *writer)
 static void frames_written(struct writer *writer, uint32_t frame, uint32_t count)
 {
 	struct victims *victims = &writer->core->victims;
+
 	for (uint32_t i = frame; i < frame + count; i++) {
 		victims->writing[i] = 0;
 		pages_unmark(&writer->core->pages, victims->page_of[i], PAGE_WRITING);
@@ -142,6 +150,7 @@ static bool frame_is_wanted(const struct core *core, uint32_t frame)
 	uint32_t word = pages_load(&core->pages, core->victims.page_of[frame]);
 	enum page_state state = page_state(word);
 	bool is_away = state == PAGE_BUFFERED || state == PAGE_RETURNING; /* the copy to the program may still fail */
+
 	return (is_away && page_frame(word) == frame) || word & PAGE_SNAPSHOT;
 }
 
@@ -151,6 +160,7 @@ static void write_failed(struct writer *writer, uint32_t frame, uint32_t count, 
 	for (uint32_t i = frame; i < frame + count; i++) {
 		if (frame_is_wanted(writer->core, i)) {
 			struct store_io io = write_of(writer->core, i, 1);
+
 			submit(writer, &io, 1);
 		} else {
 			frames_written(writer, i, 1);
@@ -161,6 +171,7 @@ static void write_failed(struct writer *writer, uint32_t frame, uint32_t count, 
 void writer_sleep(struct writer *writer, int timeout_ms)
 {
 	struct epoll_event events[2];
+
 	if (store_arm(writer->queue) == 0)
 		epoll_wait(writer->epoll, events, 2, timeout_ms);
 }
@@ -169,6 +180,7 @@ void writer_poll(struct writer *writer, bool wait)
 {
 	struct store_done dones[32];
 	int count = store_poll(writer->queue, dones, 32);
+
 	if (count == 0 && wait) {
 		writer_sleep(writer, 100);
 		count = store_poll(writer->queue, dones, 32);
@@ -176,11 +188,12 @@ void writer_poll(struct writer *writer, bool wait)
 	bool paused = false;
 	for (int i = 0; i < count; i++) {
 		uint32_t frame = (uint32_t)dones[i].cookie, length = (uint32_t)(dones[i].cookie >> 32);
+
 		if (dones[i].status == 0) {
 			writer->failed_at = writer->failing_ns = writer->full_ns = 0;
 			frames_written(writer, frame, length);
 		} else {
-			/* All failed writes share one pause. A pause for each would delay the writes behind it, which may
+			/* All failed writes share one pause. A pause for each would delay the later writes, which may
 			   succeed. */
 			if (!paused)
 				usleep(RETRY_NS / 1000);
@@ -205,6 +218,7 @@ int writer_read(struct writer *writer, uint64_t page, void *data)
 			      .buffer = writer->core->buffer,
 			      .cookie = UINT64_MAX};
 	struct store_done done;
+
 	while (store_submit(writer->queue, &io, 1) < 1)
 		sched_yield();
 	while (store_poll(writer->queue, &done, 1) < 1)
@@ -217,6 +231,7 @@ int writer_read(struct writer *writer, uint64_t page, void *data)
 static int watch(int epoll, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};
+
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
@@ -229,6 +244,7 @@ int writer_open(struct writer *writer, struct core *core)
 int writer_start(struct writer *writer)
 {
 	int result = store_queue_open(writer->core->store, &writer->queue);
+
 	return result ? result : watch(writer->epoll, store_queue_fd(writer->queue));
 }
 

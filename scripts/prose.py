@@ -21,8 +21,9 @@ def comments(text):
     for found in re.finditer(r"/\*(.*?)\*/", text, re.S):
         line = text.count("\n", 0, found.start()) + 1
         block = []
+        starred = re.search(r"\n\s*\*", found[1])
         for row in found[1].split("\n"):
-            row = re.sub(r"^\s*\* ?", "", row)
+            row = re.sub(r"^\s*\* ?", "", row) if starred else row.strip()
             if not row.strip() or re.match(r"\s*(?:[-*+]|\d+\.)\s|\s{3,}\S|\s*\S+(?:,? \S+){0,6}\s{2,}\S", row):
                 yield line, " ".join(block)
                 line += len(block)

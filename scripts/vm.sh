@@ -1,5 +1,5 @@
 #!/bin/bash
-# ./dev vm [OPTION...] COMMANDS: in a virtual machine; tests/vm/vm.py.
+# ./dev vm [OPTION...] COMMANDS: runs the commands in a virtual machine. See tests/vm/vm.py.
 set -euo pipefail
 . scripts/packages.sh
 

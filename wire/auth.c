@@ -9,9 +9,11 @@
  * Threads: any.
  */
 #include "wire/auth.h"
+
 #include "common/format.h"
 #include "common/log.h"
 #include "common/random.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +44,7 @@ static int auth_write_all(int fd, const char *bytes, size_t size)
 {
 	while (size) {
 		ssize_t written = write(fd, bytes, size);
+
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written < 0)
@@ -57,6 +60,7 @@ static int auth_sync_directory(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	char *directory = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+
 	if (!directory)
 		return -ENOMEM;
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -74,6 +78,7 @@ int auth_key_create(const char *path)
 	uint8_t key[AUTH_KEY_SIZE];
 	char text[KEY_HEX_SIZE + 1]; /* the newline replaces the terminating zero */
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+
 	if (fd < 0)
 		return -errno;
 	random_secret(key, sizeof key);
@@ -99,8 +104,10 @@ int auth_key_create(const char *path)
 static ssize_t auth_read_all(int fd, char *bytes, size_t size)
 {
 	size_t have = 0;
+
 	while (have < size) {
 		ssize_t got = read(fd, bytes + have, size - have);
+
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
@@ -120,6 +127,7 @@ static int auth_key_decode(const char *text, size_t size, uint8_t ret_key[AUTH_K
 	bool good = (size == KEY_HEX_SIZE || (size == KEY_HEX_SIZE + 1 && text[KEY_HEX_SIZE] == '\n')) &&
 		    sodium_hex2bin(key, sizeof key, text, KEY_HEX_SIZE, NULL, &key_size, NULL) == 0 &&
 		    key_size == AUTH_KEY_SIZE && !sodium_is_zero(key, sizeof key);
+
 	if (good)
 		memcpy(ret_key, key, sizeof key);
 	sodium_memzero(key, sizeof key);
@@ -130,6 +138,7 @@ int auth_key_load(const char *path, uint8_t ret_key[AUTH_KEY_SIZE])
 {
 	/* With O_NONBLOCK, open() does not wait for a writer if @path is a FIFO. S_ISREG() then rejects it. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
 	if (fd < 0)
 		return -errno;
 	struct stat stat;
@@ -143,6 +152,7 @@ int auth_key_load(const char *path, uint8_t ret_key[AUTH_KEY_SIZE])
 		error = -EPERM;
 	if (!error) {
 		ssize_t size = auth_read_all(fd, text, sizeof text);
+
 		error = size < 0 ? (int)size : auth_key_decode(text, (size_t)size, ret_key);
 		sodium_memzero(text, sizeof text);
 	}
@@ -169,6 +179,7 @@ int auth_key_load_or_tell(const char *path, uint8_t ret_key[AUTH_KEY_SIZE])
 static void auth_mac(const uint8_t *key, const void *input, size_t input_size, uint8_t *mac, size_t mac_size)
 {
 	static const uint8_t no_key[AUTH_KEY_SIZE];
+
 	if (sodium_init() < 0 ||
 	    crypto_generichash(mac, mac_size, input, input_size, key ? key : no_key, AUTH_KEY_SIZE))
 		abort(); /* never seen; without proofs it would be unsafe to continue */
@@ -209,6 +220,7 @@ void auth_attach_mac(const uint8_t session_key[AUTH_KEY_SIZE], const uint8_t cli
 		     uint8_t mac[WIRE_ATTACH_MAC_SIZE])
 {
 	uint8_t input[AUTH_LABEL_SIZE + WIRE_ID_SIZE + sizeof counter];
+
 	memcpy(input, label_attach, AUTH_LABEL_SIZE);
 	memcpy(input + AUTH_LABEL_SIZE, client_id, WIRE_ID_SIZE);
 	for (unsigned i = 0; i < sizeof counter; i++)

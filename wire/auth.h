@@ -9,6 +9,7 @@
 #ifndef WIRE_AUTH_H
 #define WIRE_AUTH_H
 #include "wire/wire.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #define AUTH_KEY_SIZE 32u

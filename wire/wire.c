@@ -16,7 +16,9 @@
  * Threads: any.
  */
 #include "wire/wire.h"
+
 #include "common/format.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -65,6 +67,7 @@ static void put_number(uint8_t *bytes, unsigned size, uint64_t value)
 static uint64_t get_number(const uint8_t *bytes, unsigned size)
 {
 	uint64_t value = 0;
+
 	for (unsigned i = 0; i < size; i++)
 		value |= (uint64_t)bytes[i] << (8 * i);
 	return value;
@@ -107,8 +110,10 @@ static void store_member(void *member, unsigned size, uint64_t value)
 static size_t fields_encode(const struct field *fields, const void *object, uint8_t *bytes)
 {
 	size_t at = 0;
+
 	for (; fields->size; at += fields++->size) {
 		const uint8_t *member = (const uint8_t *)object + fields->place;
+
 		if (fields->kind == FIELD_ZERO)
 			memset(bytes + at, 0, fields->size);
 		else if (fields->kind == FIELD_BYTES || fields->kind == FIELD_TEXT)
@@ -122,6 +127,7 @@ static size_t fields_encode(const struct field *fields, const void *object, uint
 static bool bytes_are_zero(const uint8_t *bytes, size_t size)
 {
 	uint8_t any = 0;
+
 	for (size_t i = 0; i < size; i++)
 		any |= bytes[i];
 	return !any;
@@ -130,6 +136,7 @@ static bool bytes_are_zero(const uint8_t *bytes, size_t size)
 static bool bytes_are_text(const uint8_t *bytes, size_t size)
 {
 	size_t length = strnlen((const char *)bytes, size);
+
 	for (size_t i = 0; i < length; i++) {
 		if (bytes[i] < ' ' || bytes[i] > '~')
 			return false;
@@ -142,6 +149,7 @@ static int fields_decode(const struct field *fields, const uint8_t *bytes, void 
 {
 	for (; fields->size; bytes += fields++->size) {
 		uint8_t *member = (uint8_t *)object + fields->place;
+
 		if (fields->kind == FIELD_ZERO) {
 			if (!bytes_are_zero(bytes, fields->size))
 				return -EPROTO;
@@ -197,6 +205,7 @@ size_t wire_encode_hello(const struct wire_hello *hello, uint8_t bytes[WIRE_HELL
 int wire_decode_hello(const void *data, size_t size, struct wire_hello *ret_hello)
 {
 	const uint8_t *bytes = data;
+
 	if (size < HELLO_HEADER_SIZE || get_number(bytes, 4) != WIRE_MAGIC)
 		return -EPROTO;
 	struct wire_hello hello = {
@@ -236,6 +245,7 @@ int wire_decode_reject(const void *data, size_t size, struct wire_reject *ret_re
 {
 	const uint8_t *bytes = data;
 	struct wire_reject reject = {0};
+
 	if (size != WIRE_REJECT_SIZE || get_number(bytes, 4) != WIRE_MAGIC)
 		return -EPROTO;
 	if (fields_decode(reject_fields, bytes + 4, &reject))
@@ -392,6 +402,7 @@ int wire_decode(const void *data, size_t size, struct wire_message *ret_message)
 {
 	const uint8_t *bytes = data;
 	struct wire_message message;
+
 	memset(&message, 0, sizeof message);
 	if (size < HEADER_SIZE || size > WIRE_MESSAGE_MAX)
 		return -EPROTO;

@@ -305,7 +305,7 @@ size_t wire_encode(const struct wire_message *message, uint8_t bytes[WIRE_MESSAG
  * reserved byte that is not 0, or a field out of range.
  *
  * wire_decode_hello() returns -EPROTONOSUPPORT for another version. In this case it writes only ret_hello->version.
- * It does not check the bytes behind the version, because another version may have another layout.
+ * It does not check the bytes after the version, because another version may have another layout.
  */
 int wire_decode_hello(const void *bytes, size_t size, struct wire_hello *ret_hello);
 int wire_decode_reject(const void *bytes, size_t size, struct wire_reject *ret_reject);

@@ -87,7 +87,7 @@ static int worker_start(struct keeper *keeper)
 }
 
 /* Reports the device's path to the process that started the daemon. If that process has ended, nobody wants the device,
-   so the keeper ends the worker. But an adopted device is served even so, because it has contents. */
+   so the keeper ends the worker. But an adopted device is served nevertheless, because it has contents. */
 static void ready_tell(struct keeper *keeper, const char *path)
 {
 	char line[FRONTEND_PATH_MAX + 1];
@@ -260,7 +260,7 @@ static int signal_take(struct keeper *keeper)
 	if (read(keeper->signals, &info, sizeof info) != sizeof info)
 		return 1;
 	if (info.ssi_signo == SIGHUP) {
-		log_warning("SIGHUP: there is nothing to read anew, the device goes on");
+		log_warning("SIGHUP: there is nothing to read again, the device continues");
 		return 1;
 	}
 	if (info.ssi_signo != SIGCHLD) {
@@ -321,7 +321,7 @@ static void machine_prepare(const struct keeper *keeper)
 
 	if (!keeper->worker.adopt) /* an adopted device already has a record */
 		watermarks_raise(&keeper->runtime, &needed);
-	if (settings->ready_fd) /* otherwise the daemon is a systemd unit, or shall run in the caller's group */
+	if (settings->ready_fd) /* otherwise the daemon is a systemd unit, or must stay in the caller's group */
 		group_enter(settings->name);
 }
 

@@ -66,11 +66,11 @@ static void signal_take(struct loop *loop)
 	if (read(loop->service->signals, &info, sizeof info) != sizeof info || loop->over)
 		return;
 	if (info.ssi_signo == SIGHUP) {
-		log_warning("SIGHUP: there is nothing to read anew, the device goes on");
+		log_warning("SIGHUP: there is nothing to read again, the device continues");
 		return;
 	}
 	if (loop_end(loop, SERVICE_DETACHED, reply, sizeof reply) < 0)
-		log_warning("going on in spite of signal %u: %s", info.ssi_signo, reply + strlen("error: "));
+		log_warning("continuing despite signal %u: %s", info.ssi_signo, reply + strlen("error: "));
 }
 
 /* Returns false if the caller must close the connection. */

@@ -183,7 +183,7 @@ static int kept_read(struct settings *settings, int argc, char **argv)
 		return 0;
 	if (length < 0) {
 		if (length == -ENOENT)
-			log_error("there is no device %s to go on with: see `farpage disk list`", name);
+			log_error("there is no device %s to adopt: see `farpage disk list`", name);
 		else
 			log_error("cannot read the options of %s: %s", name, strerror((int)-length));
 		return -EINVAL;

@@ -15,7 +15,6 @@
  * Threads. All functions run in the daemon's main thread (frontend.h).
  */
 #include "blockdev/frontend.h"
-
 #include "blockdev/fuse/fuse_file.h"
 #include "blockdev/fuse/fuse_queue.h"
 #include "blockdev/fuse/loop.h"

@@ -9,8 +9,8 @@
  * The kernel sends a message for each operation, and waits for an answer to most of them (linux/fuse.h, fuse(4)). A
  * message stays in the memory into which it was read, so that the data of a WRITE is not copied. Reads, writes,
  * discards and flushes become requests for the disk, and are answered when the disk has finished. All other messages
- * are answered at once. The answer to an unknown operation is ENOSYS, and the kernel then does without the operation.
- * INTERRUPT counts as unknown, because a request in progress is never cancelled.
+ * are answered at once. The answer to an unknown operation is ENOSYS, and the kernel then does not use the operation
+ * any more. INTERRUPT counts as unknown, because a request in progress is never cancelled.
  *
  * To discard, the loop driver punches holes in the file. To write zeroes, it punches holes or zeroes ranges. Both
  * release the memory of whole pages, which then read as zeroes. The loop device's blocks are pages, so the loop driver

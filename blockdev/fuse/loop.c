@@ -180,7 +180,7 @@ static int loop_keep(int32_t number)
 		info.lo_flags &= ~(uint32_t)LO_FLAGS_AUTOCLEAR;
 		ioctl(device, LOOP_SET_STATUS64, &info);
 	} else if (errno == ENXIO) {
-		status = 0; /* it has just ended */
+		status = 0; /* the device has just ended */
 	}
 	close(device);
 	return status;

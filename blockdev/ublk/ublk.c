@@ -21,7 +21,6 @@
  * Threads. See frontend.h, and ublk_queue.h for the queues' threads.
  */
 #include "blockdev/frontend.h"
-
 #include "blockdev/ublk/ublk_control.h"
 #include "blockdev/ublk/ublk_device.h"
 #include "blockdev/ublk/ublk_queue.h"
@@ -468,7 +467,7 @@ static int ublk_adopt(const struct frontend_config *config, struct disk *disk, s
 	if (status == 0) {
 		status = ublk_control_end_recovery(ublk->control, ublk->info.number);
 		if (status < 0)
-			ublk_fail(ublk, "the ublk device does not go on", status);
+			ublk_fail(ublk, "the ublk device does not continue", status);
 	}
 	if (status < 0) {
 		ublk_free(ublk);

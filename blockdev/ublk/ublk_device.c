@@ -1,7 +1,6 @@
 #include "blockdev/ublk/ublk_device.h"
 
 #include "blockdev/host/use.h"
-
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/text_file.h"

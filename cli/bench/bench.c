@@ -25,6 +25,7 @@
 #include "common/donors_option.h"
 #include "common/log.h"
 #include "wire/auth.h"
+
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>

@@ -1,7 +1,9 @@
 /* bench_apart: see bench_apart.h. */
 #include "cli/bench/bench_apart.h"
+
 #include "cli/bench/bench_interrupt.h"
 #include "common/log.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,10 +1,12 @@
 /* bench_fault: see bench_fault.h. bench_floor.c measures the floor. */
 #include "cli/bench/bench_fault.h"
+
 #include "cli/bench/bench_interrupt.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "farpage/farpage.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

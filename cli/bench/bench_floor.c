@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "pager/uffd.h"
+
 #include <errno.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>

@@ -1,7 +1,9 @@
 /* bench_interrupt: see bench_interrupt.h. */
 #include "cli/bench/bench_interrupt.h"
+
 #include "cli/bench/bench_apart.h"
 #include "common/log.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>

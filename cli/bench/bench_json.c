@@ -1,13 +1,9 @@
 /* bench_json: see bench_json.h. farpage-bench(1) lists the names. */
 #include "cli/bench/bench_json.h"
+
 #include "cli/json.h"
 
 #define PAGE 4096.0
-
-static void json_add_number(struct json_object *object, const char *name, uint64_t value)
-{
-	json_object_object_add(object, name, json_object_new_uint64(value));
-}
 
 static void json_add_latency(struct json_object *object, const struct bench_latency *latency)
 {
@@ -21,10 +17,10 @@ static struct json_object *json_point(const struct bench_point *point, enum benc
 	struct json_object *object = json_object_new_object();
 	double rate = bench_point_rate(point);
 
-	json_object_object_add(object, "operation", json_object_new_string(bench_op_name(op)));
+	json_add_text(object, "operation", bench_op_name(op));
 	json_add_number(object, "depth", depth);
 	json_add_number(object, "pages", point->latency.count);
-	json_object_object_add(object, "seconds", json_object_new_double(point->seconds));
+	json_add_real(object, "seconds", point->seconds);
 	json_add_latency(object, &point->latency);
 	json_add_number(object, "pages_per_second", (uint64_t)rate);
 	json_add_number(object, "bytes_per_second", (uint64_t)(rate * PAGE));
@@ -40,7 +36,7 @@ static struct json_object *json_fault(const struct bench_fault *fault, bool with
 		return NULL;
 	object = json_object_new_object();
 	if (fault->skipped) {
-		json_object_object_add(object, "skipped", json_object_new_string(fault->skipped));
+		json_add_text(object, "skipped", fault->skipped);
 		return object;
 	}
 	json_add_number(object, "faults", fault->latency.count);
@@ -55,8 +51,8 @@ static struct json_object *json_donor(const struct bench_results *results, unsig
 	const struct bench_donor *donor = &results->donors[index];
 	struct json_object *object = json_object_new_object(), *points = json_object_new_array();
 
-	json_object_object_add(object, "donor", json_object_new_string(donor->uri));
-	json_object_object_add(object, "fabric", json_object_new_string(donor->fabric));
+	json_add_text(object, "donor", donor->uri);
+	json_add_text(object, "fabric", donor->fabric);
 	for (unsigned op = 0; op < BENCH_OPS; op++)
 		for (unsigned i = 0; i < results->depth_count; i++)
 			if (donor->points[op][i].measured)
@@ -72,8 +68,8 @@ void bench_json_print(const struct bench_results *results, FILE *out)
 	struct json_object *root = json_object_new_object(), *donors = json_object_new_array();
 
 	json_add_number(root, "bytes", results->bytes);
-	json_object_object_add(root, "seconds_per_point", json_object_new_double(results->seconds));
-	json_object_object_add(root, "interrupted", json_object_new_boolean(results->interrupted));
+	json_add_real(root, "seconds_per_point", results->seconds);
+	json_add_flag(root, "interrupted", results->interrupted);
 	json_object_object_add(root, "userfaultfd", json_fault(&results->userfaultfd, false));
 	for (unsigned i = 0; i < results->donor_count; i++)
 		json_object_array_add(donors, json_donor(results, i));

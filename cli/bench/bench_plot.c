@@ -3,7 +3,9 @@
  * several donors, which is printed as a star.
  */
 #include "cli/bench/bench_plot.h"
+
 #include "cli/bench/bench_scale.h"
+
 #include <string.h>
 
 #define ROWS 9

@@ -5,6 +5,7 @@
 #ifndef CLI_BENCH_PLOT_H
 #define CLI_BENCH_PLOT_H
 #include "cli/bench/bench_results.h"
+
 #include <stdio.h>
 
 /* Prints the plots, at most 80 columns wide for up to 7 depths. Prints nothing if nothing was measured. @unicode:

@@ -1,5 +1,6 @@
 /* bench_results: see bench_results.h. */
 #include "cli/bench/bench_results.h"
+
 #include <stdio.h>
 #include <string.h>
 

@@ -8,6 +8,7 @@
 #define CLI_BENCH_RESULTS_H
 #include "common/histogram.h"
 #include "common/uri.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 

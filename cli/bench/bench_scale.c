@@ -1,5 +1,6 @@
 /* bench_scale: see bench_scale.h. */
 #include "cli/bench/bench_scale.h"
+
 #include <math.h>
 
 #define POWERS_STEP 4 /* a logarithmic axis spans a multiple of 4 powers of 2 */

@@ -2,6 +2,7 @@
 #ifndef CLI_BENCH_SCALE_H
 #define CLI_BENCH_SCALE_H
 #include "cli/bench/bench_results.h"
+
 #include <stdbool.h>
 
 /* The quantity that a panel of a plot shows over the depth. */

@@ -1,11 +1,13 @@
 /* bench_store: see bench_store.h. */
 #include "cli/bench/bench_store.h"
+
 #include "cli/ask.h"
 #include "cli/bench/bench_interrupt.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "common/size.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
@@ -324,7 +326,7 @@ int bench_store_room(const struct far_config *config, const char *uri, uint64_t 
 			return 0;
 		if (clock_now() >= until || bench_interrupted()) {
 			log_error("donor %s has %s free of the %s that it lends, and %s are needed: give a smaller "
-				  "--size, or have it lend more",
+				  "--size, or let it lend more",
 				  uri, size_format(free_bytes, unused), size_format(donor.donated, lent),
 				  size_format(needed, wanted));
 			return -ENOSPC;

@@ -1,5 +1,6 @@
 /* bench_table: see bench_table.h. */
 #include "cli/bench/bench_table.h"
+
 #include <string.h>
 
 #define PAGE 4096.0

@@ -2,6 +2,7 @@
 #ifndef CLI_BENCH_TABLE_H
 #define CLI_BENCH_TABLE_H
 #include "cli/bench/bench_results.h"
+
 #include <stdio.h>
 
 /* Prints the points that were measured, and the faults. Prints nothing if there are none. */

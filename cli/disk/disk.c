@@ -3,6 +3,7 @@
  * verbs.
  */
 #include "cli/disk/disk.h"
+
 #include "cli/commands.h"
 #include "cli/disk/disk_daemon.h"
 #include "cli/subcommands.h"
@@ -48,7 +49,7 @@ int command_disk(int argc, char **argv)
 
 	return subcommands_run(
 	    verbs, "disk",
-	    "Block devices whose contents are in donors' memory: for swap (farpage swap does all of it), for\n"
-	    "scratch file systems. Their contents are lost when they are detached, and with a donor that dies.",
+	    "Block devices whose contents are in donors' memory, for scratch file systems; farpage swap also makes\n"
+	    "swap space. Contents are lost when a device is detached, or when their donor dies.",
 	    argc, argv);
 }

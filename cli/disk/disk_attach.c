@@ -9,10 +9,11 @@
 
 static const struct subcommands_text text = {
     .name = "disk attach",
-    .before = "usage: farpage disk attach --name NAME --size SIZE --donor URI... [OPTION...]\n\n"
-	      "Makes a block device whose contents are in the donors' memory; the last line it prints is its path. It\n"
-	      "costs the donors nothing until it is written, and discarding gives memory back (mount -o discard,\n"
-	      "fstrim). With ublk a daemon that dies is started anew and nothing is lost.\n\n",
+    .before =
+	"usage: farpage disk attach --name NAME --size SIZE --donor URI... [OPTION...]\n\n"
+	"Makes a block device whose contents are in the donors' memory. The last line of the output is its path.\n"
+	"The device takes memory of donors only for pages that were written, and discards release it (mount -o\n"
+	"discard, fstrim). With ublk, a daemon that dies is started again, and nothing is lost.\n\n",
     .after = "  --config FILE    read further settings from this file, farpage-blockdev's\n\n"
 	     "  farpage disk attach --name scratch --size 16G --donor rdma://10.0.0.7 --key /etc/farpage/key\n",
     .instead = "the device is named with --name",

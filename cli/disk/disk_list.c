@@ -9,13 +9,16 @@
 
 static const struct subcommands_text text = {
     .name = "disk list",
-    .before = "usage: farpage disk list [OPTION...]\n\n"
-	      "Shows every device and how it is doing. STATE is \"serving\"; \"degraded\" when a donor cannot be\n"
-	      "reached, replicas are lacking or pages were lost (exit status 3); \"failed\" when every donor is lost\n"
-	      "(exit status 4); \"adopting\" while a daemon comes, goes or is started anew; or \"left\": its daemon "
-	      "has died, and farpage disk adopt goes on with it, farpage disk detach\n"
-	      "removes it. For users other than root it is \"unknown\" while the daemon writes no status.\n"
-	      "USED is what its contents take of the donors' memory.\n\n",
+    .before =
+	"usage: farpage disk list [OPTION...]\n\n"
+	"Shows every device and its state:\n"
+	"  serving   the device works\n"
+	"  degraded  a donor cannot be reached, replicas are lacking, or pages were lost (exit status 3)\n"
+	"  failed    every donor is lost (exit status 4)\n"
+	"  adopting  a daemon starts, ends or is replaced\n"
+	"  left      the daemon has died: farpage disk adopt starts another, farpage disk detach removes the device\n"
+	"  unknown   the daemon does not write its state, and only root can ask it\n"
+	"USED is the donors' memory that the contents take.\n\n",
     .after = "",
     .instead = "it shows all",
 };

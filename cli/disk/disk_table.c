@@ -2,6 +2,7 @@
 #include "cli/disk/disk_table.h"
 
 #include "blockdev/devices.h"
+#include "cli/json.h"
 #include "common/size.h"
 
 #include <stdio.h>
@@ -30,12 +31,12 @@ static struct json_object *disk_kept(const char *name)
 	struct runtime_device device;
 	uint64_t size = size_kept(name);
 
-	json_object_object_add(object, "name", json_object_new_string(name));
+	json_add_text(object, "name", name);
 	if (size)
-		json_object_object_add(object, "size", json_object_new_uint64(size));
+		json_add_number(object, "size", size);
 	if (runtime_read_device(name, &device) == 0) {
-		json_object_object_add(object, "device", json_object_new_string(device.device.path));
-		json_object_object_add(object, "frontend", json_object_new_string(device.frontend));
+		json_add_text(object, "device", device.device.path);
+		json_add_text(object, "frontend", device.frontend);
 	}
 	return object;
 }
@@ -48,7 +49,7 @@ struct json_object *disk_ask(const char *name, enum disk_state *ret_state)
 
 	if (!object)
 		object = disk_kept(name);
-	json_object_object_add(object, "state", json_object_new_string(disk_state_name(state)));
+	json_add_text(object, "state", disk_state_name(state));
 	*ret_state = state;
 	return object;
 }
@@ -67,13 +68,6 @@ int disks_ask(struct json_object *disks, int *ret_status)
 	return count < 0 ? count : 0;
 }
 
-uint64_t disk_number(struct json_object *disk, const char *key)
-{
-	struct json_object *value;
-
-	return json_object_object_get_ex(disk, key, &value) ? json_object_get_uint64(value) : 0;
-}
-
 /* --- The table -------------------------------------------------------------------------------------------------- */
 
 const struct table_column disk_columns[DISK_COLUMNS] = {
@@ -85,21 +79,17 @@ const struct table_column disk_columns[DISK_COLUMNS] = {
 
 static void cell_text(struct json_object *disk, const char *key, char cell[TABLE_CELL_MAX])
 {
-	struct json_object *value;
+	const char *text = json_text(disk, key);
 
-	snprintf(cell, TABLE_CELL_MAX, "%s",
-		 json_object_object_get_ex(disk, key, &value) ? json_object_get_string(value) : "-");
+	snprintf(cell, TABLE_CELL_MAX, "%s", text ? text : "-");
 }
 
 static void cell_size(struct json_object *disk, const char *key, char cell[TABLE_CELL_MAX])
 {
-	struct json_object *value;
 	char text[SIZE_TEXT_MAX];
+	bool known = json_object_object_get_ex(disk, key, NULL);
 
-	if (json_object_object_get_ex(disk, key, &value))
-		snprintf(cell, TABLE_CELL_MAX, "%s", size_format(json_object_get_uint64(value), text));
-	else
-		snprintf(cell, TABLE_CELL_MAX, "-");
+	snprintf(cell, TABLE_CELL_MAX, "%s", known ? size_format(json_number(disk, key), text) : "-");
 }
 
 /* Writes "2", or "1 of 2" if one of two donors cannot be reached. */

@@ -3,23 +3,22 @@
 
 const struct check checks[] = {
     {"rdma.devices", "RDMA", "devices", doctor_rdma_read, NULL, doctor_rdma_devices, FOR_RDMA,
-     "over rdma:// pages come and go without the donor's processors taking part; over tcp:// they work for each page",
+     "over rdma:// the donor's processors do nothing to transfer a page; over tcp:// they work for each page",
      "to have one in software (soft-RoCE), as root: modprobe -a rdma_rxe rdma_ucm && rdma link add rxe0 type rxe "
      "netdev NETDEV"},
     {"rdma.cm", "RDMA", "connecting", doctor_rdma_read, NULL, doctor_rdma_cm, FOR_RDMA,
      "rdma:// connections are made through /dev/infiniband/rdma_cm",
      "as root: modprobe rdma_ucm; a container must be given /dev/infiniband"},
     {"rdma.port", "RDMA", "port", doctor_rdma_read, doctor_rdma_each_port, doctor_rdma_port, FOR_RDMA,
-     "a connection needs an active port, and an IP address to find it by", NULL},
+     "a connection needs an active port that has an IP address", NULL},
     {"rdma.mtu", "RDMA", "packets of", doctor_rdma_read, doctor_rdma_each_port, doctor_rdma_mtu, FOR_RDMA,
-     "a page is 4096 bytes; in several packets, each is paid for on both sides, and the page has come only with the "
-     "last",
+     "a page has 4096 bytes; each packet of it costs both sides time, and the page is complete only with the last one",
      NULL},
     {"rdma.limits", "RDMA", "limits of", doctor_rdma_read, doctor_rdma_each_device, doctor_rdma_limits, FOR_RDMA,
      "the device limits queues, regions and reads in flight", NULL},
 
     {"faults.right", "Page faults", "userfaultfd", doctor_faults_read, NULL, doctor_faults_right, FOR_CLIENTS,
-     "pages that are not here are fetched by userfaultfd; without it farpage run does not start", NULL},
+     "farpage fetches pages from donors by userfaultfd; without it farpage run does not start", NULL},
     {"faults.paging", "Page faults", "paging", doctor_faults_read, NULL, doctor_faults_paging, FOR_CLIENTS,
      "only UFFDIO_MOVE (Linux 6.8) recognises a page that a device writes to (O_DIRECT, io_uring); UFFDIO_POISON (6.6) "
      "marks a lost page",
@@ -46,8 +45,7 @@ const struct check checks[] = {
      "with --huge a donor takes pages from this pool, which are always huge, and ordinary pages when the pool is empty",
      NULL},
     {"memory.overcommit", "Memory", "overcommit", doctor_memory_read, NULL, doctor_memory_overcommit, 0,
-     "under strict accounting far memory counts as local memory, so programs cannot have more of it than this host's "
-     "limit",
+     "under strict accounting far memory counts as local memory, so this host's limit holds for it, too",
      "as root: sysctl vm.overcommit_memory=0 (or 1)"},
     {"memory.maps", "Memory", "mappings of a process", doctor_memory_read, NULL, doctor_memory_maps, 0,
      "each part of a program's memory with its own protection is a mapping, and a process at the limit of mappings "
@@ -60,7 +58,7 @@ const struct check checks[] = {
     {"kernel.io_uring", "Kernel", "io_uring", doctor_kernel_read, NULL, doctor_kernel_ring, 0,
      "tcp:// waits for its sockets in one system call with io_uring, and falls back to epoll", NULL},
     {"kernel.pressure", "Kernel", "memory pressure", doctor_kernel_read, NULL, doctor_kernel_pressure, 0,
-     "tells how much this host waits for memory; for watching, farpage does without", NULL},
+     "shows how long programs of this host wait for memory; farpage works without it", NULL},
     {"kernel.ublk", "Kernel", "ublk", doctor_devices_read, NULL, doctor_devices_ublk, 0,
      "the best front end of block devices; without it farpage uses FUSE and a loop device, which is slower and lost "
      "with its daemon",
@@ -76,7 +74,7 @@ const struct check checks[] = {
      "if /sys/devices/system/clocksource/clocksource0/available_clocksource has tsc or kvm-clock, echo it into "
      "current_clocksource"},
     {"cpu.seal", "Processor", "encryption", doctor_cpu_read, NULL, doctor_cpu_seal, 0,
-     "with --encrypt each page is encrypted as it leaves, and opened as it comes",
+     "with --encrypt each page is encrypted before it is sent, and decrypted when it is fetched",
      "OpenSSL 3 (Debian: apt install libssl3)"},
 
     {"donor.reach", "Donors", "donor", doctor_donors_read, doctor_donors_each, doctor_donors_reach, 0,
@@ -85,8 +83,8 @@ const struct check checks[] = {
      "the next program can lease the free memory",
      "stop a client of it, let it lend more (--donate), or use another donor"},
     {"donor.distance", "Donors", "way to", doctor_donors_read, doctor_donors_each, doctor_donors_distance, 0,
-     "each page that is not here costs at least a way there and back; the donor's process answers these messages, so "
-     "pages are quicker: farpage bench measures them",
+     "each far page costs at least one round trip; the donor's program answers these messages, so pages are faster: "
+     "farpage bench measures them",
      "use donors on the same switch; check that the host is not busy"},
 
     {"swap.rights", "Swap devices", "rights of the daemon", doctor_swap_read, NULL, doctor_swap_rights,
@@ -95,10 +93,10 @@ const struct check checks[] = {
      "device are lost",
      NULL},
     {"swap.group", "Swap devices", "control group", doctor_memory_read, NULL, doctor_swap_group, FOR_CLIENTS | FOR_SWAP,
-     "in a full control group the daemon waits until pages of the group leave, and they leave through the daemon",
+     "in a full control group the daemon waits until pages of the group are swapped out, which only the daemon can do",
      "start the daemon outside of the group (farpage-blockdev@.service does)"},
     {"swap.tools", "Swap devices", "tools", doctor_swap_read, NULL, doctor_swap_tools, FOR_CLIENTS | FOR_SWAP,
-     "farpage swap on runs mkswap, which writes the signature, and then the kernel swaps", "apt install util-linux"},
+     "farpage swap on runs mkswap, which writes the signature, and swapon starts swapping", "apt install util-linux"},
     {"swap.readahead", "Swap devices", "readahead", doctor_swap_read, NULL, doctor_swap_readahead, FOR_CLIENTS,
      "with a swapped page, the kernel reads its neighbours, up to 2^vm.page-cluster pages: good for programs that use "
      "memory in order, and a waste of memory and time for others",
@@ -108,17 +106,17 @@ const struct check checks[] = {
      "programs have used it up",
      NULL},
     {"swap.space", "Swap devices", "space", doctor_donors_read, NULL, doctor_swap_space, 0,
-     "a device larger than what its donors have free is refused (but with --overcommit), and its daemon's own memory "
-     "is locked",
+     "a device larger than its donors' free memory is refused without --overcommit, and its daemon's own memory is "
+     "locked",
      "make the device smaller, add donors, or let them lend more (--donate)"},
     {"swap.safety", "Swap devices", "swap by", doctor_swap_read, doctor_safety_each_way, doctor_safety,
      FOR_CLIENTS | FOR_SWAP,
-     "pages leave for a swap device when memory has run out: if sending them needs memory, it may have to wait until "
-     "pages have left",
+     "the kernel swaps when memory has run out: if sending a page needs memory, it may wait until other pages are "
+     "swapped out",
      NULL},
     {"swap.device", "Swap devices", "device", doctor_devices_read, doctor_devices_each_left, doctor_devices_left, 0,
-     "programs that use a device without a daemon wait for ever, or get errors; a daemon that could not make itself "
-     "safe may be no place to swap to",
+     "programs that use a device without a daemon wait for ever, or get errors; swapping to a device is not safe if "
+     "its daemon could not take all safety steps",
      NULL},
 };
 const unsigned checks_count = sizeof checks / sizeof checks[0];
@@ -129,7 +127,7 @@ struct verdict checks_judge(const struct check *check, const struct host *host)
 	struct verdict verdict;
 
 	if ((check->purpose & FOR_CLIENTS) && !host->client)
-		return SKIP("not asked for: a donor does without");
+		return SKIP("not requested; a donor does not need it");
 	verdict = check->judge(host);
 	if (verdict.status == FAULT)
 		verdict.status = wanted ? FAIL : WARN;

@@ -44,6 +44,7 @@ static void walk(struct host *host, struct report *report)
 			checks[i].read(host);
 	for (unsigned i = 0; i < checks_count; i++) {
 		const struct check *check = &checks[i];
+
 		check_each *each = host->client || !(check->purpose & FOR_CLIENTS) ? check->each : NULL;
 		unsigned index = 0;
 
@@ -78,7 +79,7 @@ static int examine(const struct doctor_options *options, const uint8_t *key)
 	host.key = key;
 	host.donate = options->donate;
 	host.swap = options->swap;
-	/* With --donate alone, this host need not be able to run programs. */
+	/* With --donate alone, it does not matter whether this host can run programs. */
 	host.client = !options->donate || options->donors.count || options->swap;
 	for (unsigned i = 0; i < options->donors.count; i++)
 		host.rdma_wanted |= strncmp(options->donors.items[i], "rdma://", 7) == 0;
@@ -103,10 +104,10 @@ static const struct subcommands_text text = {
     .name = "doctor",
     .before =
 	"usage: farpage doctor [--donor URI...] [--donate SIZE] [--swap SIZE] [OPTION...]\n\n"
-	"Looks at what decides whether far memory works on this host, and how fast: RDMA devices, rights, limits,\n"
-	"kernel, processors, and the donors named. Each finding is a pass, a warning (works, and could work\n"
-	"better) or a failure (does not work); the latter two say why it matters and how to mend it. Nothing is\n"
-	"changed on this host. Run it as the user, and in the container, that will run farpage.\n\n",
+	"Checks whether far memory works on this host, and how fast: RDMA devices, rights, limits, kernel,\n"
+	"processors, and the named donors. Each finding is a pass, a warning (it works, but could work better) or a\n"
+	"failure (it does not work). A warning or failure comes with its reason and a remedy. The command changes\n"
+	"nothing on this host. Run it as the user, and in the container, that will run farpage.\n\n",
     .after = "\n"
 	     "The exit status is 0 if nothing failed (warnings are allowed), 1 if something did, 2 for wrong usage.\n\n"
 	     "  farpage doctor                                     can this host run programs on far memory?\n"
@@ -122,17 +123,16 @@ int command_doctor(int argc, char **argv)
 	static struct doctor_options options; /* static, because strings from config_read() are never freed */
 	const struct config_setting settings[] = {
 	    {"donor", CONFIG_LIST, &options.donors, 0, 0, "URI",
-	     "also talk to this donor, rdma://, tcp:// or auto://HOST[:PORT]; can be repeated; or @FILE, a donors "
-	     "file"},
+	     "also check this donor, rdma://, tcp:// or auto://HOST[:PORT]; may be repeated; or @FILE, a donors file"},
 	    {"key", CONFIG_STRING, &options.key_file, 0, 0, "FILE",
 	     "the key shared with the donors (farpage key makes one)"},
 	    {"donate", CONFIG_SIZE, &options.donate, 0, 0, "SIZE",
-	     "judge this host as a donor of that much; without --donor, only as that"},
+	     "check whether this host can lend that much; without --donor, check nothing else"},
 	    {"swap", CONFIG_SIZE, &options.swap, 0, 0, "SIZE",
-	     "judge this host for a swap device of that much: what makes it unsafe fails"},
+	     "check how safe a swap device of that size would be: unsafe conditions are failures"},
 	    {"json", CONFIG_FLAG, &options.json, 0, 0, NULL, "print JSON: an array of findings"},
 	    {"verbose", CONFIG_FLAG, &options.verbose, 0, 0, NULL,
-	     "also show what was skipped, and why each thing that passed matters"},
+	     "also show skipped checks, and why each passed check matters"},
 	    {0},
 	};
 	uint8_t key[AUTH_KEY_SIZE];

@@ -24,7 +24,7 @@ struct verdict doctor_cpu_count(const struct host *host)
 		return WARN("one processor%s\n", host->cpu.guest ? ", of a virtual machine" : "");
 	return verdict_of(slow ? WARN : PASS, "%u processors%s%s", host->cpu.count,
 			  slow ? ", kept at their lowest frequency (powersave)" : "",
-			  host->cpu.guest ? ", of a virtual machine: waking another one takes long" : "");
+			  host->cpu.guest ? ", of a virtual machine: waking another processor takes long" : "");
 }
 
 struct verdict doctor_cpu_clock(const struct host *host)
@@ -44,7 +44,7 @@ struct verdict doctor_cpu_seal(const struct host *host)
 		return WARN("no AES-256-GCM: --encrypt does not work");
 	if (host->cpu.seal_ns < SEAL_SLOW_NS)
 		return PASS("AES-256-GCM, %.1f us a page", page_us);
-	return WARN("AES-256-GCM, %.1f us a page, which is slow: no AES instructions?\n", page_us);
+	return WARN("AES-256-GCM, %.1f us a page, which is slow: are AES instructions missing?\n", page_us);
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */

@@ -88,7 +88,7 @@ struct verdict doctor_devices_fuse(const struct host *host)
 				  "%s: %s\n"
 				  "run farpage as root (CAP_SYS_ADMIN); containers must be given the device",
 				  device, strerror(error ? -error : EPERM));
-	return PASS(ublk ? "can be used, and is not needed: there is ublk"
+	return PASS(ublk ? "can be used, but is not needed, because ublk works"
 			 : "can be used: devices are slower than ublk's, and lost with their daemon");
 }
 
@@ -102,7 +102,7 @@ static struct verdict judge_unserved(const struct left *left)
 		return WARN("its daemon has ended; %s waits for another%s%s\n"
 			    "farpage disk adopt %s, to go on with it; or end what uses it, then farpage disk detach %s",
 			    path, *use ? ", and in use: " : "", use, left->name, left->name);
-	return WARN("its daemon has ended, and what was in %s with it%s%s\n%sfarpage disk detach %s", path,
+	return WARN("its daemon has ended, and the contents of %s are lost%s%s\n%sfarpage disk detach %s", path,
 		    *use ? "; in use: " : "", use, *use ? "end what uses it, then " : "", left->name);
 }
 
@@ -114,10 +114,10 @@ struct verdict doctor_devices_left(const struct host *host)
 	if (!left->served)
 		return judge_unserved(left);
 	if (!left->answers)
-		return WARN("its daemon lives, and does not answer; it may be starting, or waiting for a donor");
+		return WARN("its daemon runs, but does not answer; it may be starting, or waiting for a donor");
 	if (*left->missing)
-		return WARN("%s is served, without what makes it safe to swap to: %s\nsee \"rights of the daemon\"",
-			    path, left->missing);
+		return WARN("%s is served, but these safety steps are missing: %s\nsee \"rights of the daemon\"", path,
+			    left->missing);
 	return PASS("%s is served%s%s", path, left->use ? ": " : "", left->use ? left->use : "");
 }
 

@@ -84,7 +84,7 @@ struct verdict doctor_donors_reach(const struct host *host)
 	if (probe->status)
 		return FAIL("%s\n%s", ask_reason(probe->status), mend_of(failures, -probe->status));
 	if (rdma && strncmp(probe->uri, "auto://", 7) == 0 && strncmp(probe->peer, "rdma://", 7) != 0)
-		return WARN("answers as %s only, though this host has RDMA: pages take the slower way\n"
+		return WARN("answers as %s only, although this host has RDMA: pages take the slower path\n"
 			    "start farpage-memserver there with --listen rdma://ADDRESS, too",
 			    probe->peer);
 	return PASS("answers as %s, protocol version %u", probe->peer, WIRE_VERSION);

@@ -50,7 +50,7 @@ struct verdict doctor_faults_paging(const struct host *host)
 		return PASS("pages can be placed, write-protected, moved away, and poisoned");
 	return verdict_of(moves ? WARN : FAIL, "%s%s%s", moves ? "" : "no UFFDIO_MOVE: farpage run wants --unsafe-dio",
 			  moves || poisons ? "" : "; ",
-			  poisons ? "" : "no UFFDIO_POISON: a lost page is told by a signal to the thread");
+			  poisons ? "" : "no UFFDIO_POISON: a thread that touches a lost page gets a signal");
 }
 
 struct verdict doctor_faults_forks(const struct host *host)
@@ -59,7 +59,7 @@ struct verdict doctor_faults_forks(const struct host *host)
 		return SKIP("userfaultfd cannot be used");
 	if (host->uffd.sees_forks)
 		return PASS("forks are seen");
-	return WARN("forks are not seen: children must exec, or die at far pages");
+	return WARN("forks are not seen: a child must call exec, or dies when it touches a far page");
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */

@@ -44,7 +44,7 @@ struct verdict doctor_kernel_pressure(const struct host *host)
 
 	if (error)
 		return SKIP("no /proc/pressure/memory (%s)", strerror(-error));
-	return PASS("/proc/pressure/memory is there");
+	return PASS("/proc/pressure/memory exists");
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */

@@ -42,7 +42,7 @@ struct verdict doctor_memory_donate(const struct host *host)
 	char limit[SIZE_TEXT_MAX];
 
 	if (!host->donate)
-		return SKIP("not asked for; --donate SIZE judges this host as a donor");
+		return SKIP("not requested; --donate SIZE checks whether this host can be a donor");
 	if (host_may(host, CAP_IPC_LOCK))
 		return PASS("no limit counts for %s (CAP_IPC_LOCK)", SIZE(host->donate));
 	if (host->memory.lockable >= host->donate)

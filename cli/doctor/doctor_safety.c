@@ -26,10 +26,10 @@
 static const char *danger_of(const struct host *host)
 {
 	if (host->way_is_local)
-		return "the donor is this very machine, whose memory runs out with that of the programs\n"
+		return "the donor is this very machine, so its memory runs out together with the programs'\n"
 		       "name donors on other machines";
 	if (!doctor_swap_locks(host) || host->daemon.flusher || !host_may(host, CAP_SYS_RESOURCE))
-		return "the daemon may not do what keeps it alive when memory runs out\nsee \"rights of the daemon\"";
+		return "the daemon lacks rights that keep it alive when memory runs out\nsee \"rights of the daemon\"";
 	if (!host->daemon.own_group && host->memory.group_left < doctor_swap_daemon_bytes(host))
 		return "the daemon has no room in its control group\nsee \"control group\"";
 	return NULL;
@@ -48,15 +48,15 @@ static const char *hindrance_of(const struct host *host, bool fuse)
 /* Judges a path that needs memory. @lost means that a device is lost with its daemon. */
 static struct verdict judge_reserve(const struct host *host, const char *hindrance, bool lost)
 {
-	const char *dies = lost ? "; and if the daemon dies, so does what is swapped to it" : "";
+	const char *dies = lost ? "; and if the daemon dies, the swapped pages are lost" : "";
 	unsigned long long needed = doctor_swap_needed(host).at[WATERMARK_MIN];
 	unsigned long long now = host->daemon.reserves.at[WATERMARK_MIN];
 
 	if (now < needed)
 		return WARN("best effort: %s, and vm.min_free_kbytes is %llu, where %llu are needed%s\n"
-			    "farpage swap on sets it while its device is there; for others, as root: sysctl "
-			    "vm.min_free_kbytes=%llu (what the kernel keeps free by itself for this memory, and twice "
-			    "the %lluK that the device may have under way)",
+			    "farpage swap on sets it while its device exists; for other devices, as root: sysctl "
+			    "vm.min_free_kbytes=%llu (the kernel's own choice for this machine, plus twice the %lluK "
+			    "that the device may have in flight)",
 			    hindrance, now, needed, dies, needed, (unsigned long long)doctor_devices_flight_kib(host));
 	return WARN("best effort: %s; vm.min_free_kbytes, %llu, is enough (%llu)%s\n%s%s%s", hindrance, now, needed,
 		    dies, host->way == WAY_RDMA ? "" : "an RDMA device (InfiniBand, RoCE, iWARP)",
@@ -80,10 +80,10 @@ struct verdict doctor_safety(const struct host *host)
 	if (hindrance)
 		return judge_reserve(host, hindrance, lost);
 	if (lost)
-		return WARN("best effort: nothing on the way takes memory, but if the daemon dies, so does what is "
-			    "swapped to it\n"
-			    "a kernel of Linux 6.1 or newer, for ublk with recovery");
-	return PASS("safe: nothing on the way takes memory, and the device outlives its daemon");
+		return WARN(
+		    "best effort: sending pages takes no memory, but if the daemon dies, the swapped pages are lost\n"
+		    "a kernel of Linux 6.1 or newer, for ublk with recovery");
+	return PASS("safe: sending pages takes no memory, and the device outlives its daemon");
 }
 
 /* --- Facts ------------------------------------------------------------------------------------------------------- */

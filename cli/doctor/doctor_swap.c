@@ -1,7 +1,8 @@
 /*
  * doctor_swap: checks whether the daemon of a swap device could work on this host, how the kernel would use the device,
  * and how much memory the kernel keeps free (blockdev/host/watermarks.h has the reasons). doctor_safety.c draws the
- * conclusion. To find out if PR_SET_IO_FLUSHER is allowed, this file sets it for this process, and resets it.
+ * conclusion. To find out if PR_SET_IO_FLUSHER is allowed, this file sets the flag for this process, and then clears
+ * it.
  */
 #include "cli/ask.h"
 #include "cli/doctor/internal.h"
@@ -40,17 +41,18 @@ struct verdict doctor_swap_rights(const struct host *host)
 		return FAULT("the daemon may not lock its memory: it can be swapped out itself\n"
 			     "run it with CAP_IPC_LOCK, or with ulimit -l unlimited (LimitMEMLOCK=infinity)");
 	if (flusher && flusher != -EPERM)
-		return FAULT(
-		    "no PR_SET_IO_FLUSHER in this kernel: the daemon may be made to wait for pages to leave by itself\n"
-		    "a kernel of Linux 5.6 or newer");
+		return FAULT("no PR_SET_IO_FLUSHER in this kernel: the daemon may have to wait for pages that only it "
+			     "can store\n"
+			     "a kernel of Linux 5.6 or newer");
 	if (flusher || !host_may(host, CAP_SYS_RESOURCE))
-		return FAULT("no CAP_SYS_RESOURCE: the daemon may be made to wait for pages to leave by itself, and be "
-			     "killed when memory runs out\n"
-			     "run it with CAP_SYS_RESOURCE (root has it; containers and units may drop it: --cap-add, "
-			     "CapabilityBoundingSet=)");
+		return FAULT(
+		    "no CAP_SYS_RESOURCE: the daemon may have to wait for pages that only it can store, and be "
+		    "killed when memory runs out\n"
+		    "run it with CAP_SYS_RESOURCE (root has it; containers and units may drop it: --cap-add, "
+		    "CapabilityBoundingSet=)");
 	if (!host_may(host, CAP_SYS_NICE))
-		return WARN("no CAP_SYS_NICE: the daemon may not run in real time, and so not use what the kernel "
-			    "keeps free: when all else is used up it may wait for itself\n"
+		return WARN("no CAP_SYS_NICE: the daemon may not run in real time, so it may not use the kernel's "
+			    "reserve: when other memory has run out, it may wait for itself\n"
 			    "run it with CAP_SYS_NICE (root has it; containers and units may drop it, or forbid its "
 			    "use: RestrictRealtime=)");
 	return PASS("the daemon may lock its memory, be spared by reclaim and the OOM killer, and run in real time");
@@ -81,7 +83,7 @@ struct verdict doctor_swap_tools(const struct host *host)
 		return FAULT("this kernel cannot swap\na kernel with CONFIG_SWAP");
 	if (!host->daemon.mkswap)
 		return FAULT("there is no mkswap");
-	return PASS("the kernel can swap, and mkswap is there");
+	return PASS("the kernel can swap, and mkswap is installed");
 }
 
 struct verdict doctor_swap_readahead(const struct host *host)
@@ -104,7 +106,7 @@ struct verdict doctor_swap_space(const struct host *host)
 	unsigned donors = 0;
 
 	if (!host->swap)
-		return SKIP("not asked for; --swap SIZE judges this host for a device of that");
+		return SKIP("not requested; --swap SIZE checks whether this host can have a swap device of that size");
 	for (unsigned i = 0; i < host->probe_count; i++) {
 		if (host->probes[i].status)
 			continue;

@@ -134,9 +134,9 @@ struct host {
 	struct {
 		uint64_t lockable;         /* RLIMIT_MEMLOCK in bytes, or UINT64_MAX if unlimited */
 		uint64_t total, available; /* memory of this machine, in bytes */
-		/* For this process's control group and the groups above it: the lowest limit, the least memory that
-		   is left below such a limit, and the lowest use at which the kernel slows a group down. In bytes;
-		   UINT64_MAX if there is no limit. */
+		/* Among this process's control group and the groups above it: the lowest limit, and the least memory
+		   left below a limit. Then the lowest use at which the kernel slows a group down. In bytes; UINT64_MAX
+		   if there is no limit. */
 		uint64_t group_limit, group_left, group_easy;
 		char huge[128];                         /* "always [madvise] never", or "" if the kernel has none */
 		uint64_t hugetlb_bytes;                 /* bytes of one hugetlb page, or 0 if the kernel has none */

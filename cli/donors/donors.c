@@ -40,22 +40,22 @@ static struct json_object *donors_json(const struct ask *ask)
 	const struct far_donor_info *donor = ask->answer;
 	struct json_object *object = json_object_new_object();
 
-	json_object_object_add(object, "donor", json_object_new_string(ask->uri));
-	json_object_object_add(object, "reachable", json_object_new_boolean(ask->status == 0));
+	json_add_text(object, "donor", ask->uri);
+	json_add_flag(object, "reachable", ask->status == 0);
 	if (ask->status < 0) {
-		json_object_object_add(object, "reason", json_object_new_string(ask_reason(ask->status)));
+		json_add_text(object, "reason", ask_reason(ask->status));
 		return object;
 	}
 	if (donor_name(ask) != ask->uri)
-		json_object_object_add(object, "via", json_object_new_string(donor->via));
-	json_object_object_add(object, "donated_bytes", json_object_new_uint64(donor->donated));
-	json_object_object_add(object, "leased_bytes", json_object_new_uint64(donor->leased));
-	json_object_object_add(object, "free_bytes", json_object_new_uint64(ask_free(donor)));
-	json_object_object_add(object, "clients", json_object_new_uint64(donor->clients));
-	json_object_object_add(object, "state", json_object_new_string(drain_state_name(donor->state)));
+		json_add_text(object, "via", donor->via);
+	json_add_number(object, "donated_bytes", donor->donated);
+	json_add_number(object, "leased_bytes", donor->leased);
+	json_add_number(object, "free_bytes", ask_free(donor));
+	json_add_number(object, "clients", donor->clients);
+	json_add_text(object, "state", drain_state_name(donor->state));
 	if (*donor->failure_domain)
-		json_object_object_add(object, "domain", json_object_new_string(donor->failure_domain));
-	json_object_object_add(object, "slab_bytes", json_object_new_uint64(donor->slab_bytes));
+		json_add_text(object, "domain", donor->failure_domain);
+	json_add_number(object, "slab_bytes", donor->slab_bytes);
 	return object;
 }
 

@@ -97,12 +97,10 @@ static void drain_json(struct drain *drain, const struct wire_message *answer)
 {
 	struct json_object *root = json_object_new_object(), *list = json_object_new_array();
 
-	json_object_object_add(root, "donor", json_object_new_string(drain->visit.uri));
-	json_object_object_add(root, "state",
-			       json_object_new_string(drain_state_name(answer->draining.capacity.state)));
-	json_object_object_add(root, "leased_bytes",
-			       json_object_new_uint64(answer->draining.slabs * drain->visit.slab_bytes));
-	json_object_object_add(root, "empty", json_object_new_boolean(!answer->draining.slabs));
+	json_add_text(root, "donor", drain->visit.uri);
+	json_add_text(root, "state", drain_state_name(answer->draining.capacity.state));
+	json_add_number(root, "leased_bytes", answer->draining.slabs * drain->visit.slab_bytes);
+	json_add_flag(root, "empty", !answer->draining.slabs);
 	holders_each(&drain->visit, holders_add_json, list);
 	json_object_object_add(root, "holders", list);
 	json_print(root, drain->several, stdout);
@@ -250,13 +248,14 @@ int drain_check(struct drain *drain, const char *verb)
 
 static void drain_help(const struct config_setting *settings)
 {
-	printf(
-	    "usage: farpage donors drain URI [URI...] [OPTION...]\n"
-	    "       farpage donors drain @FILE [OPTION...]\n\n"
-	    "Empties a donor, for maintenance: it lends nothing more, asks its clients for all that they lease there,\n"
-	    "and this waits until they have given it back. Then it says that the donor may be powered off. Ending\n"
-	    "this does not end draining; farpage donors undrain does. Several donors are drained at the same time. To\n"
-	    "drain one after the other, see farpage donors roll.\n\n");
+	printf("usage: farpage donors drain URI [URI...] [OPTION...]\n"
+	       "       farpage donors drain @FILE [OPTION...]\n\n"
+	       "Empties a donor, for maintenance: the donor lends nothing more, and recalls all its slabs from its\n"
+	       "clients. The command waits until the clients have released the slabs, and then says that the donor may "
+	       "be\n"
+	       "powered off. If the command is ended, the drain continues; farpage donors undrain ends the drain. "
+	       "Several\n"
+	       "donors are drained at the same time. To drain one after the other, see farpage donors roll.\n\n");
 	config_help(settings);
 	printf("\n"
 	       "  farpage donors drain tcp://10.0.0.7 --key /etc/farpage/key\n");

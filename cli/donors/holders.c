@@ -104,28 +104,23 @@ void holders_print_line(const struct visit *visit, const struct wire_message *ho
 		holder->holder_reply.away ? ", vanished: they end if it does not come back" : "");
 }
 
-static void add_text(struct json_object *object, const char *name, const char *text)
-{
-	json_object_object_add(object, name, json_object_new_string(text));
-}
-
 void holders_add_json(const struct visit *visit, const struct wire_message *holder, void *to)
 {
 	struct json_object *object = json_object_new_object();
 	char name[2 * WIRE_NAME_SIZE + 1];
 
 	name_format(holder, name);
-	add_text(object, "client", name);
-	add_text(object, "host", holder->holder_reply.about.host);
-	add_text(object, "user", holder->holder_reply.about.user);
-	add_text(object, "command", holder->holder_reply.about.command);
-	json_object_object_add(object, "pid", json_object_new_uint64(holder->holder_reply.about.pid));
-	add_text(object, "key", holder->holder_reply.key);
-	add_text(object, "address", holder->holder_reply.peer);
-	json_object_object_add(object, "held_seconds", json_object_new_uint64(holder->holder_reply.held_s));
-	json_object_object_add(object, "slabs", json_object_new_uint64(holder->holder_reply.slabs));
-	json_object_object_add(object, "leased_bytes", json_object_new_uint64(leased(visit, holder)));
-	json_object_object_add(object, "vanished", json_object_new_boolean(holder->holder_reply.away));
+	json_add_text(object, "client", name);
+	json_add_text(object, "host", holder->holder_reply.about.host);
+	json_add_text(object, "user", holder->holder_reply.about.user);
+	json_add_text(object, "command", holder->holder_reply.about.command);
+	json_add_number(object, "pid", holder->holder_reply.about.pid);
+	json_add_text(object, "key", holder->holder_reply.key);
+	json_add_text(object, "address", holder->holder_reply.peer);
+	json_add_number(object, "held_seconds", holder->holder_reply.held_s);
+	json_add_number(object, "slabs", holder->holder_reply.slabs);
+	json_add_number(object, "leased_bytes", leased(visit, holder));
+	json_add_flag(object, "vanished", holder->holder_reply.away);
 	json_object_array_add(to, object);
 }
 
@@ -153,7 +148,7 @@ static int show_json(const struct visit *visit)
 	struct json_object *root = json_object_new_object(), *list = json_object_new_array();
 	int status = holders_each(visit, holders_add_json, list);
 
-	json_object_object_add(root, "donor", json_object_new_string(visit->uri));
+	json_add_text(root, "donor", visit->uri);
 	json_object_object_add(root, "holders", list);
 	if (status == 0)
 		json_print(root, false, stdout);

@@ -180,7 +180,7 @@ static int step_drain(struct roll *roll)
 
 /* --- The command ----------------------------------------------------------------------------------------- */
 
-/* Connects to the donor once, in silence. Returns 0 or -errno. */
+/* Connects to the donor once, and logs nothing. Returns 0 or -errno. */
 static int reach(struct roll *roll)
 {
 	struct visit *visit = &roll->drain.visit;
@@ -291,18 +291,18 @@ static void donor_json(const struct roll *roll)
 	struct json_object *object = json_object_new_object();
 	char seconds[32];
 
-	json_object_object_add(object, "donor", json_object_new_string(donor_now(roll)->uri));
+	json_add_text(object, "donor", donor_now(roll)->uri);
 	snprintf(seconds, sizeof seconds, "%.3f", seconds_drained(roll));
 	json_object_object_add(object, "drained_seconds", json_object_new_double_s(seconds_drained(roll), seconds));
 	json_object_object_add(object, "command_status",
 			       roll->status == NO_STATUS ? NULL : json_object_new_int(roll->status));
-	json_object_object_add(object, "result", json_object_new_string(result_names[roll->result]));
-	json_object_object_add(object, "state", json_object_new_string(left_names[roll->left]));
+	json_add_text(object, "result", result_names[roll->result]);
+	json_add_text(object, "state", left_names[roll->left]);
 	json_print(object, true, stdout);
 	fflush(stdout);
 }
 
-/* Logs where the roll has stopped, and how to go on. Returns COMMAND_FAILED. */
+/* Logs where the roll has stopped, and how to continue. Returns COMMAND_FAILED. */
 static int stop_tell(const struct roll *roll)
 {
 	const char *next = roll->at + 1 < roll->donors.count ? roll->donors.of[roll->at + 1].uri : NULL;
@@ -382,9 +382,9 @@ static int roll_help(const struct config_setting *settings)
 	printf(
 	    "usage: farpage donors roll URI [URI...] --each CMD [OPTION...]\n"
 	    "       farpage donors roll @FILE --each CMD [OPTION...]\n\n"
-	    "Does maintenance on one donor after the other, such as an upgrade: drains the donor, runs CMD for it,\n"
-	    "waits until it answers, has it lend again, and goes on with the next. CMD is a shell command that finds\n"
-	    "the donor in $FARPAGE_DONOR and its machine in $FARPAGE_DONOR_HOST. @FILE is a donors file.\n\n"
+	    "Does maintenance, such as an upgrade, on one donor after the other: drains the donor, runs CMD for it,\n"
+	    "waits until it answers, lets it lend again, and continues with the next donor. CMD is a shell command.\n"
+	    "$FARPAGE_DONOR is the donor's address, and $FARPAGE_DONOR_HOST its machine. @FILE is a donors file.\n\n"
 	    "Nothing is drained unless all donors answer and accept the key. The first failure stops the roll: a\n"
 	    "donor that cannot be drained lends again, and a donor whose CMD fails stays drained.\n\n");
 	config_help(settings);

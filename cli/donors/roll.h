@@ -10,10 +10,10 @@
  *   RETURN   the roll connects again and again until the donor answers, because the command may have restarted it
  *   UNDRAIN  the donor lends again
  *
- * The roll stops at the first failure, and says in one line where it stopped, the donor's state, and how to go on. If
- * the drain fails, the donor lends again, because nothing has happened to the machine. After the command has begun, the
- * donor stays drained, because the machine may be broken. A signal has the same effects. A signal that comes during the
- * command is passed on to the command, and the roll waits for the command's end.
+ * The roll stops at the first failure, and says in one line where it stopped, the donor's state, and how to continue.
+ * If the drain fails, the donor lends again, because nothing has happened to the machine. After the command has begun,
+ * the donor stays drained, because the machine may be broken. A signal has the same effects. A signal that arrives
+ * during the command is passed on to the command, and the roll waits for the command's end.
  *
  * Threads: the caller's.
  */

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Reads the options of @verb, and the donors before, between and behind them as they are written. Returns 0, -ECANCELED
+/* Reads the options of @verb, and the donors before, between and after them as they are written. Returns 0, -ECANCELED
    after --help, or -EINVAL after one logged line. */
 static int words_read(const char *verb, const struct config_setting *settings, int argc, char **argv,
 		      struct config_list *ret_words)

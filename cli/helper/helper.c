@@ -85,6 +85,7 @@ static int read_options(int argc, char **argv, struct helper *helper)
 	     "swap space of one user (default 16G)"},
 	    {0},
 	};
+
 	/* Only the administrator's file counts, not that in a home folder. */
 	unsetenv("HOME");
 	unsetenv("XDG_CONFIG_HOME");
@@ -101,6 +102,7 @@ static int take_connection(struct helper *helper)
 {
 	int type = 0, domain = 0, null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	socklen_t size = sizeof type;
+
 	if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_TYPE, &type, &size) ||
 	    getsockopt(STDIN_FILENO, SOL_SOCKET, SO_DOMAIN, &domain, &size) || type != SOCK_SEQPACKET ||
 	    domain != AF_UNIX) {
@@ -120,6 +122,7 @@ static int take_connection(struct helper *helper)
 static bool is_ready(const struct helper *helper, int timeout_ms)
 {
 	struct pollfd ready = {.fd = helper->socket, .events = POLLIN | POLLRDHUP};
+
 	return poll(&ready, 1, timeout_ms) != 0;
 }
 
@@ -128,6 +131,7 @@ static enum helper_status receive(const struct helper *helper, struct helper_req
 {
 	char message[sizeof *ret_request + 1]; /* a longer message is cut to a wrong length */
 	ssize_t length = is_ready(helper, REQUEST_MS) ? recv(helper->socket, message, sizeof message, MSG_DONTWAIT) : 0;
+
 	return helper_message_check(message, length > 0 ? (size_t)length : 0, ret_request);
 }
 
@@ -138,6 +142,7 @@ static enum helper_status grant(struct helper *helper, const struct helper_reque
 	struct run_donors donors;
 	struct helper_ledger ledger;
 	uint64_t swap;
+
 	if (helper_peer_find(helper->socket, &helper->peer) || is_ready(helper, 0))
 		return HELPER_PEER;
 	enum helper_status status =
@@ -166,6 +171,7 @@ static enum helper_status answer(const struct helper *helper, enum helper_status
 {
 	const struct run_space *space = &helper->space;
 	struct helper_answer answer = {.version = HELPER_VERSION, .status = status};
+
 	helper_limits_text(&helper->limits, status, answer.text);
 	if (status == HELPER_OK) {
 		answer.local = helper->options.local;
@@ -189,6 +195,7 @@ static int wake_open(struct helper *helper, const sigset_t *signals)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP};
 	int fd = epoll_create1(EPOLL_CLOEXEC);
+
 	helper->signal_fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd >= 0 && helper->signal_fd >= 0 && !epoll_ctl(fd, EPOLL_CTL_ADD, helper->signal_fd, &event) &&
 	    !epoll_ctl(fd, EPOLL_CTL_ADD, helper->socket, &event))
@@ -203,6 +210,7 @@ static void keep(struct helper *helper, int wake)
 	struct run_group_use use = {0};
 	char local[SIZE_TEXT_MAX], swap[SIZE_TEXT_MAX], unused;
 	int pause_ms = space->group.version == CONTROL_GROUP_V1 ? RUN_GROUP_LOOK_MS : -1;
+
 	log_info("process %d of user %u has %s of memory and %s of swap space on %s", (int)helper->peer.pid,
 		 helper->peer.uid, size_format(helper->options.local, local), size_format(space->device.size, swap),
 		 space->device.path);
@@ -215,6 +223,7 @@ static void keep(struct helper *helper, int wake)
 static void tell(const struct helper *helper, enum helper_removal removal)
 {
 	char byte = (char)removal;
+
 	send(helper->socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -222,6 +231,7 @@ static void tell(const struct helper *helper, enum helper_removal removal)
 static void __attribute__((noreturn)) remove_until_done(struct helper *helper)
 {
 	static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+
 	close(helper->socket); /* the client must not wait for this process */
 	setsid();
 	for (unsigned i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
@@ -232,13 +242,14 @@ static void __attribute__((noreturn)) remove_until_done(struct helper *helper)
 	_exit(0);
 }
 
-/* Removes everything. Returns true when nothing is left. Returns false after a signal; then the remover goes on. */
+/* Removes everything. Returns true when nothing is left. Returns false after a signal; then the remover continues. */
 static bool remove_all(struct helper *helper)
 {
 	struct pollfd signalled = {.fd = helper->signal_fd, .events = POLLIN};
 	bool removed = run_space_end(&helper->space) == 0, told = false;
 	pid_t remover = 0;
 	int status;
+
 	while (!removed) {
 		if (remover <= 0 && (remover = fork()) == 0)
 			remove_until_done(helper);
@@ -265,6 +276,7 @@ int command_helper(int argc, char **argv)
 	struct helper_request request;
 	sigset_t signals, before;
 	int status = read_options(argc, argv, &helper);
+
 	if (status >= 0)
 		return status;
 	if (subcommands_root("helper") || take_connection(&helper))

@@ -13,6 +13,7 @@
 bool helper_call_possible(void)
 {
 	char path[PATH_MAX];
+
 	helper_message_path("socket", path);
 	return access(path, R_OK | W_OK) == 0;
 }
@@ -20,6 +21,7 @@ bool helper_call_possible(void)
 int helper_call_open(void)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
 	if (fd >= 0)
 		return fd;
 	log_error("cannot make a socket: %m");
@@ -29,6 +31,7 @@ int helper_call_open(void)
 static ssize_t receive(int socket, void *ret_message, size_t size)
 {
 	ssize_t length;
+
 	while ((length = recv(socket, ret_message, size, 0)) < 0 && errno == EINTR)
 		;
 	return length;
@@ -40,6 +43,7 @@ int helper_call_ask(int socket, uint64_t local, uint64_t swap, struct helper_ans
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct helper_answer answer;
 	char path[PATH_MAX];
+
 	helper_message_path("socket", path);
 	if (strlen(path) >= sizeof address.sun_path) {
 		log_error("the path of the helper's socket is too long: %s", path);
@@ -70,6 +74,7 @@ int helper_call_ask(int socket, uint64_t local, uint64_t swap, struct helper_ans
 void helper_call_end(int socket, bool answered)
 {
 	char removal;
+
 	shutdown(socket, SHUT_WR);
 	ssize_t length = receive(socket, &removal, sizeof removal);
 	if (length > 0 && removal == HELPER_REMAINS)

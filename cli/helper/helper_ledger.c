@@ -14,6 +14,7 @@ static int lock_set(int fd, int command, short type, unsigned at)
 {
 	struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
 	int status;
+
 	while ((status = fcntl(fd, command, &lock)) < 0 && errno == EINTR)
 		;
 	return status;
@@ -22,6 +23,7 @@ static int lock_set(int fd, int command, short type, unsigned at)
 static bool is_held(int fd, unsigned slot)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+
 	return fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
@@ -29,9 +31,11 @@ static bool is_held(int fd, unsigned slot)
 static unsigned grants_read(int fd, struct helper_grant ret_grants[HELPER_GRANTS_MAX], unsigned *ret_free)
 {
 	unsigned count = 0;
+
 	*ret_free = HELPER_GRANTS_MAX;
 	for (unsigned slot = 0; slot < HELPER_GRANTS_MAX; slot++) {
 		struct helper_grant *grant = &ret_grants[count];
+
 		if (!is_held(fd, slot)) {
 			*ret_free = *ret_free < slot ? *ret_free : slot;
 			continue;
@@ -47,6 +51,7 @@ static unsigned grants_read(int fd, struct helper_grant ret_grants[HELPER_GRANTS
 static bool record_write(int fd, unsigned slot, uint32_t uid, uint64_t swap)
 {
 	const struct helper_grant grant = {.swap = swap, .uid = uid};
+
 	return pwrite(fd, &grant, sizeof grant, (off_t)(slot * sizeof grant)) == sizeof grant;
 }
 
@@ -57,6 +62,7 @@ static enum helper_status take(int fd, const struct helper_limits *limits, uint3
 	unsigned slot, count = grants_read(fd, grants, &slot);
 	uint64_t size;
 	enum helper_status status = helper_limits_judge(limits, grants, count, uid, swap, &size);
+
 	if (status)
 		return status;
 	if (!record_write(fd, slot, uid, size) || lock_set(fd, F_OFD_SETLK, F_WRLCK, slot) < 0) {
@@ -73,6 +79,7 @@ enum helper_status helper_ledger_take(const struct helper_limits *limits, uint32
 {
 	char path[PATH_MAX];
 	struct helper_ledger ledger;
+
 	helper_message_path("devices", path);
 	ledger.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (ledger.fd < 0 || lock_set(ledger.fd, F_OFD_SETLKW, F_WRLCK, WHOLE_LOCK) < 0) {

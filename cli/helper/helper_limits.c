@@ -12,6 +12,7 @@ enum helper_status helper_limits_judge(const struct helper_limits *limits, const
 {
 	uint64_t left = limits->swap, user_left = limits->user_swap;
 	unsigned user_devices = 0;
+
 	for (unsigned i = 0; i < count; i++) {
 		left -= least(left, grants[i].swap);
 		if (grants[i].uid != uid)
@@ -34,8 +35,8 @@ void helper_limits_text(const struct helper_limits *limits, enum helper_status s
 {
 	static const char *const texts[HELPER_STATUSES] = {
 	    [HELPER_OK] = "",
-	    [HELPER_SHORT] = "the request has a wrong length: use the farpage of the same version",
-	    [HELPER_OTHER] = "the request has another version: use the farpage of the same version",
+	    [HELPER_SHORT] = "the request has a wrong length: use farpage of the same version",
+	    [HELPER_OTHER] = "the request has another version: use farpage of the same version",
 	    [HELPER_LOCAL] = "--local is out of bounds: give 4M to 64T",
 	    [HELPER_SWAP] = "--far is out of bounds: give 1M to 64T",
 	    [HELPER_FULL] = "the users of this machine have all swap space that the administrator allows: try later",
@@ -45,6 +46,7 @@ void helper_limits_text(const struct helper_limits *limits, enum helper_status s
 	    [HELPER_SPACE] = "the control group or the device cannot be made: the helper's log says why",
 	};
 	char size[SIZE_TEXT_MAX];
+
 	if (status == HELPER_USER_DEVICES)
 		snprintf(ret_text, HELPER_TEXT_MAX, "a user may have %u runs at a time: wait until another one ends",
 			 limits->user_devices);

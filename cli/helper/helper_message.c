@@ -11,6 +11,7 @@
 enum helper_status helper_message_check(const void *message, size_t length, struct helper_request *ret_request)
 {
 	struct helper_request request;
+
 	if (length != sizeof request)
 		return HELPER_SHORT;
 	memcpy(&request, message, sizeof request);
@@ -27,5 +28,6 @@ enum helper_status helper_message_check(const void *message, size_t length, stru
 void helper_message_path(const char *file, char ret_path[PATH_MAX])
 {
 	const char *folder = secure_getenv("FARPAGE_HELPER");
+
 	snprintf(ret_path, PATH_MAX, "%s/%s", folder && *folder ? folder : "/run/farpage-helper", file);
 }

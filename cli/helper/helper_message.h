@@ -45,7 +45,7 @@ enum helper_status {
 /* The byte that the helper sends at the end. */
 enum helper_removal {
 	HELPER_REMOVED, /* everything */
-	HELPER_REMAINS, /* only the device is left; the helper goes on trying to remove it */
+	HELPER_REMAINS, /* only the device is left; the helper still tries to remove it */
 };
 
 struct helper_request {

@@ -26,6 +26,7 @@ static bool has_our_namespace(pid_t pid)
 {
 	struct stat ours, its;
 	char path[32];
+
 	snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
 	if (stat("/proc/self/ns/user", &ours))
 		return errno == ENOENT; /* this kernel has no user namespaces */
@@ -37,6 +38,7 @@ int helper_peer_find(int socket, struct helper_peer *ret_peer)
 	struct ucred user;
 	socklen_t size = sizeof user;
 	int fd;
+
 	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &user, &size))
 		return -errno;
 	if (user.pid <= 0) /* a process of a PID namespace that is not visible here */
@@ -65,6 +67,7 @@ static bool has_its_user(const struct helper_peer *peer)
 {
 	char path[32], text[4096];
 	unsigned ids[4];
+
 	snprintf(path, sizeof path, "/proc/%d/status", (int)peer->pid);
 	if (text_file_read(path, text, sizeof text) < 0)
 		return false;
@@ -81,6 +84,7 @@ static bool has_its_user(const struct helper_peer *peer)
 static int move_traced(const struct helper_peer *peer, const struct run_group *group)
 {
 	sigset_t alarms;
+
 	sigemptyset(&alarms);
 	sigaddset(&alarms, SIGALRM);
 	signal(SIGALRM, SIG_DFL);
@@ -99,6 +103,7 @@ int helper_peer_move(const struct helper_peer *peer, const struct run_group *gro
 {
 	int status;
 	pid_t child = fork();
+
 	if (child < 0)
 		return -errno;
 	if (child == 0)

@@ -36,8 +36,8 @@ struct helper_peer {
 int helper_peer_find(int socket, struct helper_peer *ret_peer);
 /* Returns true if the process has not ended. */
 bool helper_peer_lives(const struct helper_peer *peer);
-/* Moves the process into @group. Returns 0 or -errno: -ESRCH if the process has ended or has another user now, -EPERM
-   if it is traced already or in another user namespace, -ETIMEDOUT if it cannot be traced within five seconds. */
+/* Moves the process into @group. Returns 0 or -errno. -ESRCH: the process has ended or has another user now. -EPERM: it
+   is traced already, or in another user namespace. -ETIMEDOUT: it cannot be traced within five seconds. */
 int helper_peer_move(const struct helper_peer *peer, const struct run_group *group);
 
 #endif

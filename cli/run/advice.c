@@ -2,6 +2,7 @@
 #include "cli/run/advice.h"
 
 #include "common/size.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,14 +32,17 @@ static unsigned step_of_depth(const struct advice *advice, uint64_t depth)
 void advice_predict(struct advice *advice, const struct histogram *depths)
 {
 	uint64_t fetched = 0;
+
 	for (unsigned step = 0; step <= ADVICE_STEPS; step++)
 		advice->fetches[step] = 0;
 	if (!more_bytes(advice))
 		return;
 	for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
 		uint64_t count = __atomic_load_n(&depths->buckets[bucket], __ATOMIC_RELAXED);
+
 		fetched += count;
-		/* Each step first gets only the fetches that end at this step. */
+		/* At first, each step counts only the fetches that end at this step. The loop below then sums them
+		   up. */
 		advice->fetches[step_of_depth(advice, histogram_bucket_end(bucket))] += count;
 	}
 	for (unsigned step = 0; step <= ADVICE_STEPS; step++) {
@@ -50,6 +54,7 @@ void advice_predict(struct advice *advice, const struct histogram *depths)
 uint64_t advice_fetches(const struct advice *advice, uint64_t local)
 {
 	unsigned step = ADVICE_STEPS;
+
 	if (local >= advice->wanted_bytes)
 		return 0;
 	while (step && step_local(advice, step) > local)
@@ -61,6 +66,7 @@ uint64_t advice_fetches(const struct advice *advice, uint64_t local)
 static double remaining(const struct advice *advice, uint64_t local)
 {
 	uint64_t now = advice->fetches[0];
+
 	return now ? (double)advice_fetches(advice, local) / (double)now : 0;
 }
 
@@ -73,6 +79,7 @@ double advice_waiting(const struct advice *advice, uint64_t local)
 {
 	double part = remaining(advice, local), waiting = (double)advice->waiting_ns * part;
 	double computing = own_ns(advice) + ((double)advice->computing_ns - own_ns(advice)) * part;
+
 	return waiting > 0 ? waiting / (waiting + computing) : 0;
 }
 
@@ -85,6 +92,7 @@ uint64_t advice_wall_ns(const struct advice *advice, uint64_t local)
 	   rest, all threads of the program neither wait nor compute, perhaps because the pager's threads have the
 	   processor. */
 	double saved = (busy > wall ? waiting * wall / busy : waiting) + (pager < rest ? pager : rest);
+
 	return (uint64_t)(wall - saved * gone);
 }
 
@@ -97,6 +105,7 @@ bool advice_is_due(const struct advice *advice)
 uint64_t advice_local(const struct advice *advice, double share)
 {
 	unsigned step = 0;
+
 	while (step < ADVICE_STEPS && advice_waiting(advice, step_local(advice, step)) >= share)
 		step++;
 	return step_local(advice, step);
@@ -105,6 +114,7 @@ uint64_t advice_local(const struct advice *advice, double share)
 const char *advice_size(uint64_t bytes, char text[SIZE_TEXT_MAX])
 {
 	uint64_t mib = (bytes + (1 << 20) - 1) >> 20, tenths = (mib * 10 + 1023) / 1024; /* of a GiB */
+
 	if (mib < 10000)
 		snprintf(text, SIZE_TEXT_MAX, "%uM", (unsigned)mib);
 	else

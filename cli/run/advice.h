@@ -20,6 +20,7 @@
 
 #include "common/histogram.h"
 #include "common/size.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -2,6 +2,7 @@
 #include "cli/run/advice_file.h"
 
 #include "common/log.h"
+
 #include <errno.h>
 #include <json-c/json.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 struct json_object *advice_file_fetches(const struct advice *advice)
 {
 	struct json_object *fetches = json_object_new_array();
+
 	for (unsigned step = 0; fetches && step <= ADVICE_STEPS; step++)
 		json_object_array_add(fetches, json_object_new_uint64(advice->fetches[step]));
 	return fetches;
@@ -47,6 +49,7 @@ static bool parse(const struct json_object *root, struct advice *ret_advice)
 int advice_file_read(const char *path, struct advice *ret_advice)
 {
 	struct json_object *root;
+
 	errno = 0;
 	root = json_object_from_file(path);
 	if (!root && errno) {

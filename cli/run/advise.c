@@ -29,6 +29,7 @@ static const struct table_column columns[COLUMNS] = {
 static void add_row(const struct advice *advice, uint64_t local, struct table *table)
 {
 	char row[COLUMNS][TABLE_CELL_MAX], text[SIZE_TEXT_MAX];
+
 	snprintf(row[LOCAL], TABLE_CELL_MAX, "%s", advice_size(local, text));
 	snprintf(row[FETCHES], TABLE_CELL_MAX, "%llu", (unsigned long long)advice_fetches(advice, local));
 	snprintf(row[WAITING], TABLE_CELL_MAX, "%.0f%%", advice_waiting(advice, local) * 100);
@@ -40,8 +41,10 @@ static void add_rows(const struct advice *advice, struct table *table)
 {
 	static const unsigned percents[] = {100, 125, 150, 200, 300};
 	uint64_t none = advice_local(advice, ADVICE_NONE);
+
 	for (unsigned i = 0; i < sizeof percents / sizeof percents[0]; i++) {
 		uint64_t local = advice->local_bytes / 100 * percents[i];
+
 		if (i && local >= none)
 			break;
 		add_row(advice, local, table);
@@ -61,6 +64,7 @@ struct wanted_run {
 static void note(pid_t pid, const struct run_live *live, void *user)
 {
 	struct wanted_run *wanted = user;
+
 	if (pid != wanted->pid)
 		return;
 	wanted->found = true;
@@ -71,6 +75,7 @@ static void note(pid_t pid, const struct run_live *live, void *user)
 static int read_run(const char *text, struct advice *ret_advice)
 {
 	struct wanted_run wanted = {.pid = (pid_t)strtol(text, NULL, 10)};
+
 	run_live_each(note, &wanted);
 	if (!wanted.found) {
 		log_error("advise: no farpage run has the process number %s; `farpage status` shows those that you may "
@@ -90,6 +95,7 @@ static int read_run(const char *text, struct advice *ret_advice)
 static int tell(const struct advice *advice, const struct table_style *style)
 {
 	struct table *table;
+
 	if (advice->fetches[0] < ADVICE_FETCHES_MIN) {
 		log_error("advise: the run fetched %llu pages, too few for a prediction; %d are needed",
 			  (unsigned long long)advice->fetches[0], ADVICE_FETCHES_MIN);
@@ -108,14 +114,11 @@ static void advise_help(const struct config_setting *settings)
 	printf(
 	    "usage: farpage advise FILE [OPTION...]\n"
 	    "       farpage advise PID [OPTION...]\n\n"
-	    "Predicts how a farpage run would do with more local memory. PID is the number of a run that goes on, as\n"
-	    "farpage status shows it. FILE is what --stats FILE of a run wrote at its end. The first row is measured, "
-	    "and\n"
-	    "in the last one hardly any wait is left. FETCHES are pages from donors, WAITING is the share of the time "
-	    "for\n"
-	    "which threads waited for them, TIME is how long the run takes, all of them so far. The predicted fetches "
-	    "are\n"
-	    "within a factor of two for most programs.\n\n");
+	    "Predicts how a farpage run would do with more local memory. PID is the process number of a current run,\n"
+	    "as farpage status shows it. FILE is the file that a run with --stats FILE has written. The first row is\n"
+	    "measured. In the last row, threads hardly wait any more. FETCHES are pages from donors. WAITING is the\n"
+	    "share of the time in which threads waited for these pages. TIME is the length of the run, until now if\n"
+	    "it still runs. The predicted fetches are within a factor of two for most programs.\n\n");
 	config_help(settings);
 }
 
@@ -129,6 +132,7 @@ int command_advise(int argc, char **argv)
 	};
 	int first = config_read(settings, NULL, argc, argv, NULL), error;
 	const char *of;
+
 	if (first == -ECANCELED) {
 		advise_help(settings);
 		return COMMAND_OK;

@@ -22,6 +22,7 @@
 #include "common/machine.h"
 #include "common/size.h"
 #include "pager/pager.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,11 +31,11 @@
 
 static int usage_help(const struct config_setting *settings)
 {
-	printf("usage: farpage run [--local SIZE] [--donor URI...] [OPTION...] [--] COMMAND [ARGUMENT...]\n\n"
-	       "Runs COMMAND with at most SIZE of its heap and large mappings in this machine's memory; the rest is\n"
-	       "lent by the donors. The pager gives each process of the command that budget. The swap engine, which "
-	       "needs\n"
-	       "root or farpage-helper(8), gives it to all of them together, and carries any program. Options:\n\n");
+	printf(
+	    "usage: farpage run [--local SIZE] [--donor URI...] [OPTION...] [--] COMMAND [ARGUMENT...]\n\n"
+	    "Runs COMMAND with at most SIZE of its heap and large mappings in this machine's memory. The donors lend\n"
+	    "the rest. The pager gives each process of the command that budget. The swap engine gives it to all of\n"
+	    "them together, and can run any program, but needs root or farpage-helper(8). Options:\n\n");
 	config_help(settings);
 	printf(
 	    "\nA summary goes to standard error when the command has ended. The exit status is the command's; 125 if\n"
@@ -86,6 +87,7 @@ static int read_options(int argc, char **argv, struct run_options *options)
 	    {0},
 	};
 	int first = defaults_read(settings, "run", argc, argv, "--config");
+
 	if (first == -ECANCELED) {
 		usage_help(settings);
 		return 0;
@@ -128,6 +130,7 @@ static int choose_budget(struct run_options *options, struct budget_note *ret_no
 {
 	struct machine_memory memory;
 	int error = machine_memory_read(&memory);
+
 	ret_note->chosen = !options->local;
 	ret_note->machine = !error && options->local > memory.total ? memory.total : 0;
 	if (options->local)
@@ -142,6 +145,7 @@ static int choose_budget(struct run_options *options, struct budget_note *ret_no
 static void tell_budget(const struct run_options *options, enum run_engine engine, const struct budget_note *note)
 {
 	char local[SIZE_TEXT_MAX], machine[SIZE_TEXT_MAX];
+
 	size_format(options->local, local);
 	if (note->chosen)
 		log_warning("--local is not given: %s for %s, half of what is available", local,
@@ -157,6 +161,7 @@ static int check_budget(struct run_options *options, enum run_engine engine, str
 	const char *with = "";
 	uint64_t least =
 	    engine == RUN_ENGINE_SWAP ? RUN_SWAP_LEAST : pager_local_least(options->backup, options->encrypt, &with);
+
 	if (choose_budget(options, ret_note))
 		return -EINVAL;
 	if (options->local >= least)
@@ -172,6 +177,7 @@ static int choose_engine(const struct run_options *options, const char *path, ch
 {
 	static char pager_why[RUN_WHY_MAX], swap_why[RUN_WHY_MAX];
 	int pager = run_pager_check(options, path, pager_why);
+
 	if (pager > 0) {
 		log_error("cannot run %s", pager_why);
 		return pager;
@@ -201,6 +207,7 @@ int command_run(int argc, char **argv)
 	enum run_engine engine;
 	struct budget_note note;
 	int wait_status = 0, first = read_options(argc, argv, &options);
+
 	if (first <= 0)
 		return first ? RUN_FAILED : COMMAND_OK;
 	int status = run_program_find(argv[first], path);

@@ -10,8 +10,10 @@
  * too. So the shell sees one stopped job. If somebody stops only the child, with SIGSTOP, the parent continues.
  */
 #include "cli/run/run_child.h"
+
 #include "cli/run/run_program.h"
 #include "common/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -50,6 +52,7 @@ static int read_failure(int fd)
 {
 	int error = 0;
 	ssize_t got;
+
 	while ((got = read(fd, &error, sizeof error)) < 0 && errno == EINTR)
 		;
 	return got == (ssize_t)sizeof error ? error : 0;
@@ -58,6 +61,7 @@ static int read_failure(int fd)
 static bool has_terminal(void)
 {
 	int terminal = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
 	if (terminal >= 0)
 		close(terminal);
 	return terminal >= 0;
@@ -74,6 +78,7 @@ static bool stops_job(int number, bool asked)
 static bool reap(pid_t child, bool *asked, int *ret_wait_status)
 {
 	int status;
+
 	while (waitpid(child, &status, WNOHANG | WUNTRACED) == child) {
 		if (!WIFSTOPPED(status)) {
 			*ret_wait_status = status;
@@ -92,6 +97,7 @@ static bool reap(pid_t child, bool *asked, int *ret_wait_status)
 static int take_signal(int signals, bool *ret_by_terminal)
 {
 	struct signalfd_siginfo info;
+
 	if (read(signals, &info, sizeof info) != (ssize_t)sizeof info)
 		return 0;
 	*ret_by_terminal = info.ssi_code == SI_KERNEL;
@@ -110,6 +116,7 @@ static int wake_open(int signals, unsigned look_ms, struct wake *ret_wake)
 {
 	const struct timespec pause = {.tv_nsec = look_ms * 1000000l};
 	struct epoll_event event = {.events = EPOLLIN};
+
 	*ret_wake = (struct wake){.fd = epoll_create1(EPOLL_CLOEXEC),
 				  .timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
 	if (ret_wake->fd < 0 || epoll_ctl(ret_wake->fd, EPOLL_CTL_ADD, signals, &event))
@@ -130,6 +137,7 @@ static void wake_close(const struct wake *wake)
 static bool is_time_to_look(const struct wake *wake)
 {
 	uint64_t times;
+
 	return read(wake->timer, &times, sizeof times) == (ssize_t)sizeof times;
 }
 
@@ -137,8 +145,10 @@ static int follow(pid_t child, int signals, const struct wake *wake, const struc
 {
 	int wait_status = 0;
 	bool asked = false;
+
 	while (!reap(child, &asked, &wait_status)) {
 		bool by_terminal = false;
+
 		attendant->wait(attendant->engine, wake->fd, false);
 		if (is_time_to_look(wake))
 			attendant->look(attendant->engine, child);
@@ -155,8 +165,10 @@ static int follow(pid_t child, int signals, const struct wake *wake, const struc
 static void await_rest(int signals, const struct run_attendant *attendant)
 {
 	int number = 0;
+
 	while (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) {
 		bool by_terminal;
+
 		if (!attendant->wait(attendant->engine, signals, true))
 			break;
 		number = take_signal(signals, &by_terminal);
@@ -167,6 +179,7 @@ int run_child(const char *path, char **argv, const struct run_attendant *attenda
 {
 	sigset_t signals, before;
 	int pipe_fds[2];
+
 	if (pipe2(pipe_fds, O_CLOEXEC)) {
 		log_error("cannot make a pipe: %s", strerror(errno));
 		return RUN_FAILED;

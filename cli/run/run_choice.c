@@ -18,6 +18,7 @@ static const struct {
 static const char *name_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
+
 	return slash ? slash + 1 : path;
 }
 
@@ -26,6 +27,7 @@ static const char *name_of(const char *path)
 static bool saves_nothing(char *const arguments[])
 {
 	bool nothing = false, appends = false;
+
 	for (; arguments && arguments[0] && arguments[1]; arguments++) {
 		if (strcmp(arguments[0], "--save") == 0)
 			nothing = !*arguments[1];
@@ -51,6 +53,7 @@ bool run_choice_is_name(const char *name)
 static enum run_engine choose_any(const struct run_choice *choice, char ret_line[RUN_CHOICE_MAX])
 {
 	const char *name = name_of(choice->path);
+
 	if (choice->pager_lacks && choice->swap_lacks) {
 		snprintf(ret_line, RUN_CHOICE_MAX, "%s (--engine swap would need %s)", choice->pager_lacks,
 			 choice->swap_lacks);
@@ -85,6 +88,7 @@ enum run_engine run_choose(const struct run_choice *choice, char ret_line[RUN_CH
 {
 	bool pager = strcmp(choice->wanted, "pager") == 0;
 	const char *lacks = pager ? choice->pager_lacks : choice->swap_lacks;
+
 	if (strcmp(choice->wanted, "auto") == 0)
 		return choose_any(choice, ret_line);
 	*ret_line = '\0';

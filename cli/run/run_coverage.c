@@ -3,6 +3,7 @@
 
 #include "common/log.h"
 #include "common/size.h"
+
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ static char *proc_read(pid_t pid, const char *name)
 {
 	char path[2 * PATH_SIZE], *text = NULL;
 	size_t size = 0;
+
 	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
 	FILE *file = fopen(path, "re");
 	if (!file)
@@ -38,12 +40,14 @@ static char *proc_read(pid_t pid, const char *name)
 static uint64_t field(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);
+
 	return at ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
 }
 
 static void name_of(const char *status, char ret_name[NAME_SIZE])
 {
 	const char *at = strstr(status, "Name:\t");
+
 	snprintf(ret_name, NAME_SIZE, "%.*s", at ? (int)strcspn(at + 6, "\n") : 1, at ? at + 6 : "?");
 }
 
@@ -55,6 +59,7 @@ static uint64_t covered(const struct report *report, pid_t pid, uint64_t *ret_ow
 	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
 		const struct pager_counters *counters = &report->slots[i].counters;
 		struct farpage_stats stats;
+
 		if (__atomic_load_n(&report->slots[i].pid, __ATOMIC_ACQUIRE) != pid)
 			continue;
 		counters_read(counters, &stats);
@@ -98,6 +103,7 @@ static void mapping_add(const char *header, const char *fields, uint64_t sums[KI
 {
 	uint64_t anonymous = field(fields, "\nAnonymous:"), part = field(fields, "\nPss:");
 	const char *flags = strstr(fields, "\nVmFlags:");
+
 	if (flags && strstr(flags, " um"))
 		return;
 	if (anonymous)
@@ -121,6 +127,7 @@ static uint64_t mappings_sum(const char *smaps, const char **ret_kind)
 {
 	uint64_t sums[KINDS] = {0}, sum = 0;
 	enum kind most = KIND_MAPPED;
+
 	for (const char *at = smaps, *next; at && *at; at = next) {
 		next = next_header(at);
 		size_t length = next ? (size_t)(next - at) : strlen(at), line = strcspn(at, "\n");
@@ -151,6 +158,7 @@ static bool was_told(struct run_coverage *coverage, pid_t pid)
 static void tell(struct run_coverage *coverage, pid_t pid, const char *status, uint64_t outside, const char *kind)
 {
 	char name[NAME_SIZE], size[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX];
+
 	if (was_told(coverage, pid))
 		return;
 	coverage->told[coverage->told_count++] = pid;
@@ -162,6 +170,7 @@ static void tell(struct run_coverage *coverage, pid_t pid, const char *status, u
 static void process_look(struct run_coverage *coverage, pid_t pid)
 {
 	char *status = proc_read(pid, "status"), *smaps;
+
 	if (!status)
 		return;
 	uint64_t all = field(status, "\nRssAnon:") + field(status, "\nRssShmem:");
@@ -187,6 +196,7 @@ typedef void (*process_do)(struct run_coverage *coverage, pid_t pid);
 static void tree_walk(struct run_coverage *coverage, pid_t pid, process_do before, process_do after, unsigned depth)
 {
 	char path[PATH_SIZE], name[PATH_SIZE];
+
 	if (before)
 		before(coverage, pid);
 	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
@@ -196,6 +206,7 @@ static void tree_walk(struct run_coverage *coverage, pid_t pid, process_do befor
 		char *children = thread->d_name[0] == '.' ? NULL : proc_read(pid, name), *end;
 		for (char *at = children; at && *at; at = end) {
 			pid_t child = (pid_t)strtol(at, &end, 10);
+
 			if (end == at)
 				break;
 			tree_walk(coverage, child, before, after, depth + 1);

@@ -23,6 +23,7 @@
 #define CLI_RUN_COVERAGE_H
 
 #include "pager/counters.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>

@@ -25,6 +25,7 @@ static struct run_transfers read_transfers(const char *path)
 	char file[128], text[256];
 	unsigned long long sectors_in = 0, sectors_out = 0;
 	const char *name = strrchr(path, '/');
+
 	snprintf(file, sizeof file, "/sys/block%s/stat", name ? name : "");
 	if (text_file_read(file, text, sizeof text) > 0)
 		sscanf(text, "%*s %*s %llu %*s %*s %*s %llu", &sectors_in, &sectors_out);
@@ -37,6 +38,7 @@ static void copy_lines(int from)
 {
 	char text[4096];
 	ssize_t got;
+
 	lseek(from, 0, SEEK_SET);
 	while ((got = read(from, text, sizeof text)) > 0)
 		if (write(STDERR_FILENO, text, (size_t)got) < 0)
@@ -49,6 +51,7 @@ static int attach(const struct settings *settings, char ret_path[FRONTEND_PATH_M
 	int kept = dup(STDERR_FILENO), lines = memfd_create("farpage-daemon", MFD_CLOEXEC);
 	bool apart = kept >= 0 && lines >= 0 && dup2(lines, STDERR_FILENO) >= 0;
 	int status = swap_space_attach(settings, SWAP_FLAG_PRIO_MASK, ret_path);
+
 	if (apart) {
 		dup2(kept, STDERR_FILENO);
 		if (status)
@@ -65,6 +68,7 @@ int run_device_make(const struct run_options *options, const struct run_donors *
 		    struct run_device *ret_device)
 {
 	static struct settings settings;
+
 	settings_defaults(&settings);
 	settings.name = name;
 	settings.swap = true;
@@ -108,6 +112,7 @@ static bool is_for_a_run(const char *name)
 {
 	int pid, end = 0;
 	unsigned number;
+
 	return sscanf(name, RUN_DEVICE_NAME "%n", &pid, &number, &end) == 2 && end && !name[end];
 }
 
@@ -130,6 +135,7 @@ static void tell_preferred(const struct swap_area *area)
 {
 	static struct swap_area all[SWAPS_MAX];
 	int count = swaps_read(all, SWAPS_MAX);
+
 	for (int i = 0; i < count; i++)
 		if (all[i].priority > area->priority)
 			log_warning("the kernel uses the swap space %s before %s, for its priority is higher",
@@ -143,6 +149,7 @@ int run_device_find(const struct run_options *options, struct run_device *ret_de
 	const char *name = options->swap;
 	struct runtime_device device;
 	struct swap_area area;
+
 	if (runtime_check_name(name) < 0)
 		return -EINVAL;
 	if (is_for_a_run(name) || runtime_read_device(name, &device) < 0 || swaps_find(device.device.path, &area) < 0) {
@@ -176,6 +183,7 @@ int run_device_find(const struct run_options *options, struct run_device *ret_de
 uint64_t run_device_room(struct run_device *device, uint64_t swapped)
 {
 	struct swap_area area;
+
 	if (!device->lent)
 		return device->size;
 	if (swaps_find(device->path, &area) == 0)
@@ -189,6 +197,7 @@ uint64_t run_device_room(struct run_device *device, uint64_t swapped)
 struct run_transfers run_device_moved(const struct run_device *device)
 {
 	struct run_transfers now = read_transfers(device->path);
+
 	/* If the counts are smaller than before, another device has this path now. */
 	if (device->is_gone || now.in < device->before.in || now.out < device->before.out)
 		return (struct run_transfers){0};

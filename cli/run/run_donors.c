@@ -1,5 +1,6 @@
 /* run_donors: see run_donors.h. */
 #include "cli/run/run_donors.h"
+
 #include "cli/ask.h"
 #include "cli/run/run_options.h"
 #include "client/backup/backup_disk.h"
@@ -8,6 +9,7 @@
 #include "common/log.h"
 #include "common/size.h"
 #include "wire/auth.h"
+
 #include <errno.h>
 #include <unistd.h>
 
@@ -30,6 +32,7 @@ static int ask(const struct far_config *config, struct run_donors *ret_donors, s
 	struct failure_domains domains = {0};
 	char text[FAILURE_DOMAINS_TEXT_MAX];
 	int error = 0;
+
 	for (unsigned i = 0; i < config->donor_count; i++)
 		asks[i] = (struct ask){.config = config, .uri = config->donors[i], .answer = &answers[i]};
 	ask_all(asks, config->donor_count, ask_figures);
@@ -64,6 +67,7 @@ static int ask_until_free(const struct far_config *config, uint64_t wanted, stru
 	struct room room;
 	int error = ask(config, ret_donors, &room);
 	bool told = false;
+
 	while (!error && ((ret_donors->free_bytes < wanted && wanted <= room.most) || room.clears) &&
 	       clock_now() - begin < WAIT_MS * UINT64_C(1000000)) {
 		if (!told && !room.clears)
@@ -87,6 +91,7 @@ int run_donors_check(const struct run_options *options, struct run_donors *ret_d
 				    .fabric = FABRIC_CONFIG_DEFAULT};
 	char wanted[SIZE_TEXT_MAX], unused[SIZE_TEXT_MAX];
 	uint64_t free_bytes;
+
 	config.fabric.connect_ms = ANSWER_MS;
 	int error = options->key_file ? auth_key_load_or_tell(options->key_file, key) : 0;
 	if (options->key_file)

@@ -11,8 +11,8 @@ struct run_donors {
 
 struct run_options;
 
-/* Reads the key, and asks all donors of @options at once. Returns 0, or -errno after a logged line: a donor does not
-   answer, or the donors are in too few failure domains, or they have no room for options->far, or for anything. Also
-   checks that options->backup has room. */
+/* Reads the key, and asks all donors of @options at once. Also checks that the donors are in enough failure domains,
+   that they have room for options->far or for anything, and that options->backup has room. Returns 0, or -errno after a
+   logged line. */
 int run_donors_check(const struct run_options *options, struct run_donors *ret_donors);
 #endif

@@ -52,6 +52,7 @@ static bool is_writable(const char *folder)
 static bool passes_memory_on(const char *folder)
 {
 	char text[TEXT_SIZE];
+
 	return group_file_read(folder, "cgroup.subtree_control", text, sizeof text) >= 0 && strstr(text, "memory");
 }
 
@@ -59,6 +60,7 @@ static bool passes_memory_on(const char *folder)
 static bool is_real_root(const char *folder)
 {
 	char path[PATH_MAX];
+
 	return group_file_path(folder, "cgroup.type", path) == 0 && access(path, F_OK) < 0;
 }
 
@@ -67,6 +69,7 @@ static bool is_roots(const char *folder)
 {
 	char path[PATH_MAX];
 	struct stat status;
+
 	snprintf(path, sizeof path, "%s", folder);
 	while (stat(path, &status) == 0 && status.st_uid == 0 && !(status.st_mode & (S_IWGRP | S_IWOTH))) {
 		if (strlen(path) <= strlen(CONTROL_GROUP_ROOT))
@@ -81,6 +84,7 @@ static bool is_roots(const char *folder)
 static bool path_find(pid_t pid, enum control_group_version version, char ret_path[PATH_MAX])
 {
 	char process[32] = "/proc/self";
+
 	if (pid)
 		snprintf(process, sizeof process, "/proc/%d", (int)pid);
 	return control_group_path(process, version, ret_path) && !strstr(ret_path, "/../") &&
@@ -92,11 +96,13 @@ static bool path_find(pid_t pid, enum control_group_version version, char ret_pa
 static bool place_v2(pid_t pid, char ret_folder[PATH_MAX])
 {
 	char path[PATH_MAX], text[TEXT_SIZE];
+
 	if (group_file_read(CONTROL_GROUP_ROOT, "cgroup.controllers", text, sizeof text) < 0 ||
 	    !strstr(text, "memory") || !path_find(pid, CONTROL_GROUP_V2, path))
 		return false;
 	for (;;) {
 		char *slash = strrchr(path, '/');
+
 		if (snprintf(ret_folder, PATH_MAX, "%s%s", CONTROL_GROUP_ROOT, path) < PATH_MAX &&
 		    is_writable(ret_folder) && (!pid || is_roots(ret_folder)) &&
 		    (passes_memory_on(ret_folder) || (!*path && is_real_root(ret_folder))))
@@ -110,6 +116,7 @@ static bool place_v2(pid_t pid, char ret_folder[PATH_MAX])
 static bool place_v1(pid_t pid, char ret_folder[PATH_MAX])
 {
 	char path[PATH_MAX];
+
 	if (access(V1_ROOT "/cgroup.procs", F_OK) < 0 || !path_find(pid, CONTROL_GROUP_V1, path))
 		return false;
 	/* In a container the path may be the group's path on the host, which does not exist here. Then the root
@@ -125,6 +132,7 @@ int run_group_place(const char *name, pid_t pid, struct run_group *ret_group, ch
 {
 	struct run_group group = {.event = -1, .calm = 1};
 	char folder[PATH_MAX];
+
 	if (place_v2(pid, folder)) {
 		group.version = CONTROL_GROUP_V2;
 		if (!control_group_swaps(folder)) {
@@ -158,6 +166,7 @@ static int limit_v2(const struct run_group *group, uint64_t local)
 {
 	char path[PATH_MAX];
 	int status = group_file_path(group->folder, "memory.max", path);
+
 	/* The root does not enable the memory controller for its children yet. */
 	if (!status && access(path, F_OK) < 0)
 		group_file_write(CONTROL_GROUP_ROOT, "cgroup.subtree_control", "+memory");
@@ -172,6 +181,7 @@ static void event_want(const struct run_group *group, int event, const char *fil
 {
 	char path[PATH_MAX], text[64];
 	int control = group_file_path(group->folder, file, path) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+
 	if (control < 0)
 		return;
 	snprintf(text, sizeof text, "%d %d%s", event, control, argument);
@@ -184,6 +194,7 @@ static void event_want(const struct run_group *group, int event, const char *fil
 static int event_open(const struct run_group *group)
 {
 	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
 	if (event >= 0) {
 		event_want(group, event, "memory.oom_control", "");
 		event_want(group, event, "memory.pressure_level", " critical");
@@ -201,6 +212,7 @@ static void killer_set(struct run_group *group, bool kills)
 static int limit_v1(struct run_group *group, uint64_t local)
 {
 	uint64_t beyond = local / BEYOND_PART;
+
 	if (beyond > BEYOND_MAX)
 		beyond = BEYOND_MAX;
 	group->limit = local - beyond;
@@ -215,6 +227,7 @@ int run_group_make(struct run_group *group, uint64_t local)
 {
 	if (mkdir(group->folder, 0755) < 0) {
 		int error = -errno;
+
 		log_error("cannot make the control group %s: %s", group->folder, strerror(-error));
 		return error;
 	}
@@ -240,6 +253,7 @@ int run_group_move(const struct run_group *group, pid_t pid)
 static void use_read(const struct run_group *group, struct run_group_use *use)
 {
 	struct control_group_memory memory;
+
 	if (!control_group_read(group->version, group->folder, &memory))
 		return;
 	use->bytes = memory.usage;
@@ -269,6 +283,7 @@ static void wake(const struct run_group *group)
 static void relieve(struct run_group *group, bool full)
 {
 	bool starving = is_starving(group);
+
 	group->calm = starving ? 0 : group->calm + 1;
 	group->starved = group->calm < CALM_LOOKS ? group->starved + starving : 0;
 	if (!group->kills && (full || group->starved > STARVED_MAX))
@@ -288,6 +303,7 @@ bool run_group_wait(const struct run_group *group, int fd, int timeout_ms, struc
 {
 	struct pollfd ready[] = {{.fd = fd, .events = POLLIN}, {.fd = group->event, .events = POLLIN}};
 	uint64_t times;
+
 	while (poll(ready, 2, timeout_ms) > 0 && !ready[0].revents) {
 		if (read(group->event, &times, sizeof times) != (ssize_t)sizeof times)
 			continue;
@@ -304,6 +320,7 @@ void run_group_sum(const struct run_group *group, struct run_group_use *use)
 	bool v2 = group->version == CONTROL_GROUP_V2;
 	uint64_t peak = number_read(group->folder, v2 ? "memory.peak" : "memory.max_usage_in_bytes", "", 0);
 	uint64_t swapped = v2 ? number_read(group->folder, "memory.swap.peak", "", 0) : 0; /* since Linux 6.5 */
+
 	use_read(group, use);
 	if (peak > use->peak_bytes)
 		use->peak_bytes = peak;
@@ -323,6 +340,7 @@ static unsigned for_each_here(const char *folder, void (*act)(pid_t pid))
 	unsigned count = 0;
 	int pid;
 	FILE *file = group_file_path(folder, "cgroup.procs", path) ? NULL : fopen(path, "re");
+
 	while (file && fscanf(file, "%d", &pid) == 1) {
 		if (pid <= 0 || process_has_ended(pid))
 			continue;
@@ -342,6 +360,7 @@ static unsigned for_each(const char *folder, void (*act)(pid_t pid), bool removi
 	char path[PATH_MAX];
 	unsigned count = for_each_here(folder, act);
 	DIR *directory = opendir(folder);
+
 	for (struct dirent *entry; directory && (entry = readdir(directory));) {
 		if (entry->d_type != DT_DIR || entry->d_name[0] == '.' || group_file_path(folder, entry->d_name, path))
 			continue;
@@ -367,6 +386,7 @@ static void end(pid_t pid)
 void run_group_kill(const struct run_group *group)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+
 	group_file_write(group->folder, "cgroup.kill", "1"); /* version 2 since Linux 5.14: no fork escapes it */
 	for (unsigned i = 0; i < KILL_TRIES && for_each(group->folder, end, false); i++)
 		nanosleep(&pause, NULL);
@@ -376,6 +396,7 @@ int run_group_remove(const struct run_group *group)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 	int status = -1;
+
 	/* A process leaves its group a moment after it has ended. */
 	for (unsigned i = 0; i < REMOVE_TRIES; i++) {
 		for_each(group->folder, NULL, true);

@@ -28,6 +28,7 @@ static bool await_device(const char *name)
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 	char folder[RUNTIME_PATH_MAX + 16];
 	uint64_t deadline = clock_now() + READY_NS;
+
 	if (runtime_path(name, NULL, folder) < 0)
 		return false;
 	while (access(folder, F_OK) == 0) {
@@ -46,6 +47,7 @@ static void await_unused(const char *path)
 	char use[USE_TEXT_MAX];
 	struct swap_area area;
 	uint64_t deadline = clock_now() + UNUSED_NS;
+
 	while (use_find(path, use) && swaps_find(path, &area) < 0 && clock_now() < deadline)
 		nanosleep(&pause, NULL);
 }
@@ -54,6 +56,7 @@ static int remove_device(const char *name)
 {
 	struct runtime_device device;
 	struct swap_area area;
+
 	if (!await_device(name))
 		return 0;
 	if (runtime_read_device(name, &device) < 0)
@@ -75,6 +78,7 @@ static void __attribute__((noreturn)) guard(const struct run_group *group, const
 {
 	static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
 	char unused;
+
 	setsid();
 	for (unsigned i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
 		signal(ignored[i], SIG_IGN);
@@ -86,6 +90,7 @@ static void __attribute__((noreturn)) guard(const struct run_group *group, const
 int run_guard_start(const struct run_group *group, const char *name, struct run_guard *ret_guard)
 {
 	int pipe_fds[2];
+
 	if (pipe2(pipe_fds, O_CLOEXEC)) {
 		log_error("cannot make a pipe: %s", strerror(errno));
 		return -errno;
@@ -110,6 +115,7 @@ int run_guard_end(struct run_guard *guard)
 {
 	int status = 0;
 	pid_t pid = guard->pid;
+
 	guard->pid = 0;
 	if (pid)
 		close(guard->pipe);

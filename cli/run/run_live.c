@@ -25,6 +25,7 @@
 static void command_text(char **argv, char *ret_text, size_t size)
 {
 	size_t used = 0;
+
 	for (unsigned i = 0; argv[i] && used < size; i++)
 		used += (size_t)snprintf(ret_text + used, size - used, "%s%s", i ? " " : "", argv[i]);
 	/* Replaces control characters, because other users print this text on their terminals. */
@@ -37,6 +38,7 @@ struct run_live *run_live_open(const char *engine, uint64_t local, char **argv)
 {
 	int fd = memfd_create(NAME, MFD_CLOEXEC);
 	struct run_live *live = MAP_FAILED;
+
 	if (fd < 0)
 		return NULL;
 	if (ftruncate(fd, sizeof *live) == 0)
@@ -77,6 +79,7 @@ void run_live_end(struct run_live *live)
 static bool read_whole(int fd, struct run_live *ret_live)
 {
 	struct run_live before;
+
 	for (unsigned i = 0; i < READ_TRIES; i++) {
 		if (pread(fd, &before, sizeof before, 0) != sizeof before || before.magic != RUN_LIVE_MAGIC)
 			return false;
@@ -94,12 +97,14 @@ static bool read_process(pid_t pid, struct run_live *ret_live)
 {
 	char path[300], link[sizeof LINK + 1];
 	bool found = false;
+
 	snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
 	DIR *directory = opendir(path);
 	if (!directory)
 		return false;
 	for (struct dirent *entry; !found && (entry = readdir(directory));) {
 		ssize_t length = readlinkat(dirfd(directory), entry->d_name, link, sizeof link - 1);
+
 		if (length != sizeof LINK - 1 || memcmp(link, LINK, (size_t)length) != 0)
 			continue;
 		int fd = openat(dirfd(directory), entry->d_name, O_RDONLY | O_CLOEXEC);
@@ -116,6 +121,7 @@ static bool read_process(pid_t pid, struct run_live *ret_live)
 static bool is_run(pid_t pid)
 {
 	char path[64], text[4096];
+
 	snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
 	const ssize_t length = text_file_read(path, text, sizeof text);
 	const size_t verb = strlen(text) + 1;
@@ -127,6 +133,7 @@ static bool is_run(pid_t pid)
 static bool is_helper(pid_t pid)
 {
 	struct process process;
+
 	return process_look(pid, &process) == 0 && is_run(process.parent);
 }
 
@@ -141,9 +148,11 @@ unsigned run_live_each(void (*look)(pid_t pid, const struct run_live *live, void
 	unsigned count = 0, closed = 0;
 	struct run_live live;
 	DIR *directory = opendir("/proc");
+
 	for (struct dirent *entry; directory && count < PIDS_MAX && (entry = readdir(directory));) {
 		char comm[64], name[16] = "";
 		pid_t pid = atoi(entry->d_name);
+
 		snprintf(comm, sizeof comm, "/proc/%d/comm", (int)pid);
 		FILE *file = pid > 0 ? fopen(comm, "re") : NULL;
 		if (file && fgets(name, sizeof name, file) && strncmp(name, "farpage", 7) == 0)

@@ -51,6 +51,7 @@ struct pager_run {
 static const char *userfaultfd_lacks(void)
 {
 	int fd = uffd_new(O_NONBLOCK), error = fd < 0 ? -fd : 0;
+
 	if (fd >= 0) {
 		close(fd);
 		return NULL;
@@ -67,6 +68,7 @@ int run_pager_check(const struct run_options *options, const char *path, char re
 {
 	int status = run_program_check(path, ret_why);
 	const char *lacking = status ? NULL : userfaultfd_lacks();
+
 	if (!status && !lacking)
 		lacking = pager_kernel_lacks(options->unsafe_dio);
 	if (!lacking)
@@ -84,6 +86,7 @@ static int find_library(char ret_path[PATH_MAX])
 	const char *told = getenv("FARPAGE_PRELOAD_LIBRARY");
 	bool found = told ? realpath(told, ret_path) != NULL
 			  : beside_find(folders, sizeof folders / sizeof folders[0], name, ret_path);
+
 	if (!found)
 		log_error("cannot find %s; FARPAGE_PRELOAD_LIBRARY can name it", told ? told : name);
 	else if (strpbrk(ret_path, " :"))
@@ -96,6 +99,7 @@ static int find_library(char ret_path[PATH_MAX])
 static void set_number(const char *name, uint64_t value)
 {
 	char text[24];
+
 	snprintf(text, sizeof text, "%llu", (unsigned long long)value);
 	if (value)
 		setenv(name, text, 1);
@@ -115,6 +119,7 @@ static int set_donors(const struct config_list *donors)
 {
 	char text[TEXT_MAX] = "";
 	size_t used = 0;
+
 	for (unsigned i = 0; i < donors->count; i++) {
 		used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? "," : "", donors->items[i]);
 		if (used >= sizeof text) {
@@ -129,6 +134,7 @@ static int set_donors(const struct config_list *donors)
 static uint64_t window_size(const struct run_options *options, const struct run_donors *donors)
 {
 	uint64_t all = donors->free_bytes + options->local, size = WINDOW_SLABS * donors->slab_bytes;
+
 	if (size < WINDOW_MIN)
 		size = WINDOW_MIN;
 	if (size > WINDOW_MAX || all > WINDOW_MAX / 4)
@@ -143,6 +149,7 @@ static int set_environment(const struct run_options *options, const struct run_d
 	char library[PATH_MAX], preload[2 * PATH_MAX], key[PATH_MAX], backup[PATH_MAX];
 	const char *others = getenv("LD_PRELOAD");
 	int error = find_library(library);
+
 	if (!error)
 		error = set_donors(&options->donors);
 	if (error)
@@ -182,9 +189,11 @@ static int set_environment(const struct run_options *options, const struct run_d
 static uint64_t computing_so_far(const struct report *report)
 {
 	uint64_t sum = 0;
+
 	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
 		pid_t pid = __atomic_load_n(&report->slots[i].pid, __ATOMIC_ACQUIRE);
 		struct process process;
+
 		if (pid && process_look(pid, &process) == 0)
 			sum += process.user_ns;
 	}
@@ -196,6 +205,7 @@ static void live_update(struct pager_run *run)
 	struct run_summary summary = {.advice = {.local_bytes = run->live->local_bytes,
 						 .wall_ns = clock_now() - run->live->started_ns,
 						 .computing_ns = computing_so_far(run->report.shared)}};
+
 	run_report_sum(&run->report, &summary);
 	run_live_begin(run->live);
 	run->live->resident_bytes = summary.resident_now;
@@ -210,6 +220,7 @@ static void live_update(struct pager_run *run)
 static void look(void *engine, pid_t child)
 {
 	struct pager_run *run = engine;
+
 	if (!run->coverage.ended)
 		run_coverage_look(&run->coverage, child);
 	if (run_live_is_due(run->live))
@@ -219,6 +230,7 @@ static void look(void *engine, pid_t child)
 static bool wait_for(void *engine, int fd, bool for_rest)
 {
 	struct pager_run *run = engine;
+
 	return run_watch_wait(&run->watch, fd, for_rest);
 }
 
@@ -228,6 +240,7 @@ static bool report_end(const struct run_options *options, const struct pager_run
 	struct rusage usage;
 	struct run_summary summary = {.outside_bytes = run->coverage.outside_bytes,
 				      .advice = {.local_bytes = options->local, .wall_ns = clock_now() - started_ns}};
+
 	if (!getrusage(RUSAGE_CHILDREN, &usage)) {
 		summary.peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
 		summary.advice.computing_ns =
@@ -248,6 +261,7 @@ static int run_watched(const struct run_options *options, struct pager_run *run,
 	    .engine = run, .look_ms = RUN_COVERAGE_LOOK_MS, .look = look, .wait = wait_for};
 	uint64_t started_ns = clock_now();
 	int status = run_child(path, argv, &attendant, ret_wait_status);
+
 	return !status && !report_end(options, run, started_ns) ? RUN_FAILED : status;
 }
 
@@ -256,6 +270,7 @@ int run_pager(const struct run_options *options, const struct run_donors *donors
 {
 	static struct pager_run run;
 	int error = run_watch_open(&run.watch), status = RUN_FAILED;
+
 	if (!error)
 		error = run_report_open(run.watch.path, &run.report);
 	if (error) {

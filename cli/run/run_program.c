@@ -1,6 +1,8 @@
 /* run_program: see run_program.h. Threads: any. */
 #include "cli/run/run_program.h"
+
 #include "common/log.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +46,7 @@ static int read_segments(int fd, struct elf_program *elf)
 		return -ENOEXEC;
 	for (unsigned i = 0; i < elf->header.e_phnum; i++) {
 		off_t offset = (off_t)(elf->header.e_phoff + i * sizeof segment);
+
 		if (pread(fd, &segment, sizeof segment, offset) != (ssize_t)sizeof segment)
 			return -ENOEXEC;
 		if (segment.p_type != PT_INTERP)
@@ -77,6 +80,7 @@ static int read_elf(int fd, struct elf_program *elf)
 static char *read_section(int fd, const ElfW(Shdr) * section)
 {
 	char *bytes = section->sh_size < TABLE_MAX ? calloc(1, section->sh_size + 1) : NULL;
+
 	if (bytes && pread(fd, bytes, section->sh_size, (off_t)section->sh_offset) == (ssize_t)section->sh_size)
 		return bytes;
 	free(bytes);
@@ -101,6 +105,7 @@ static bool symbols_define(int fd, const ElfW(Shdr) * symbols, const ElfW(Shdr) 
 static bool defines(int fd, const struct elf_program *elf, const char *name)
 {
 	unsigned count = elf->header.e_shnum;
+
 	ElfW(Shdr) sections[SECTIONS_MAX];
 	bool found = false;
 	if (elf->header.e_shentsize != sizeof sections[0] || count > SECTIONS_MAX ||
@@ -120,6 +125,7 @@ static int check_elf(int fd, const struct refusal *refusal)
 	struct elf_program elf, own;
 	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int error = self < 0 ? -errno : read_elf(self, &own);
+
 	if (self >= 0)
 		close(self);
 	if (error)
@@ -146,6 +152,7 @@ static int check_elf(int fd, const struct refusal *refusal)
 static int check_privileges(int fd, const struct refusal *refusal, const struct stat *status)
 {
 	const char *how = NULL;
+
 	if (status->st_mode & S_ISUID && status->st_uid != getuid())
 		how = "it is setuid, and the loader gives such programs no far memory; run it as its owner";
 	else if ((status->st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && status->st_gid != getgid())
@@ -169,10 +176,12 @@ static int check_file(const char *path, const struct refusal *refusal, char ret_
 {
 	struct stat status;
 	char head[HEAD_BYTES + 1];
+
 	*ret_interpreter = 0;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		int status_wanted = errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
+
 		return refuse(refusal, status_wanted, errno == EACCES ? "no right to read it" : strerror(errno));
 	}
 	int result = 0;
@@ -182,6 +191,7 @@ static int check_file(const char *path, const struct refusal *refusal, char ret_
 		result = refuse(refusal, RUN_NOT_EXECUTABLE, "it is not executable");
 	if (!result) {
 		ssize_t got = pread(fd, head, HEAD_BYTES, 0);
+
 		head[got > 0 ? got : 0] = 0;
 		/* exec(2) raises no privileges for a script, only for a program. */
 		if (!read_interpreter(head, ret_interpreter))
@@ -197,6 +207,7 @@ int run_program_find(const char *name, char ret_path[PATH_MAX])
 {
 	const char *list = getenv("PATH"), *rest = list ? list : "/bin:/usr/bin";
 	bool denied = false;
+
 	if (strchr(name, '/')) {
 		snprintf(ret_path, PATH_MAX, "%s", name);
 		return 0;
@@ -205,6 +216,7 @@ int run_program_find(const char *name, char ret_path[PATH_MAX])
 		size_t length = strcspn(rest, ":");
 		struct stat status;
 		int needed = snprintf(ret_path, PATH_MAX, "%.*s%s%s", (int)length, rest, length ? "/" : "./", name);
+
 		if (needed < PATH_MAX && !stat(ret_path, &status) && S_ISREG(status.st_mode)) {
 			if (!access(ret_path, X_OK))
 				return 0;
@@ -223,6 +235,7 @@ int run_program_check(const char *file, char ret_why[RUN_WHY_MAX])
 	char path[PATH_MAX], interpreter[PATH_MAX], label[3 * PATH_MAX];
 	const struct refusal refusal = {label, ret_why};
 	int result = 0;
+
 	snprintf(path, sizeof path, "%s", file);
 	snprintf(label, sizeof label, "%s", file);
 	for (unsigned depth = 0; !result; depth++) {

@@ -1,8 +1,11 @@
 /* run_report: see run_report.h. Other processes may still be counting while the counts are read. */
 #include "cli/run/run_report.h"
+
+#include "cli/json.h"
 #include "cli/run/advice_file.h"
 #include "common/log.h"
 #include "common/size.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
@@ -18,12 +21,14 @@
 int run_report_open(const char *told, struct run_report *ret_report)
 {
 	struct run_report report = {.fd = memfd_create("farpage-report", MFD_CLOEXEC)};
+
 	if (report.fd < 0)
 		return -errno;
 	if (!ftruncate(report.fd, sizeof *report.shared))
 		report.shared = mmap(NULL, sizeof *report.shared, PROT_READ | PROT_WRITE, MAP_SHARED, report.fd, 0);
 	if (!report.shared || report.shared == MAP_FAILED) {
 		int error = -errno;
+
 		close(report.fd);
 		return error;
 	}
@@ -72,6 +77,7 @@ static void add(struct farpage_stats *sum, const struct farpage_stats *one)
 void run_report_sum(const struct run_report *report, struct run_summary *summary)
 {
 	static struct histogram faults, depths;
+
 	memset(&summary->stats, 0, sizeof summary->stats);
 	memset(&faults, 0, sizeof faults);
 	memset(&depths, 0, sizeof depths);
@@ -82,6 +88,7 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 		struct farpage_stats stats;
 		const struct pager_counters *counters = &report->shared->slots[i].counters;
 		pid_t pid = __atomic_load_n(&report->shared->slots[i].pid, __ATOMIC_ACQUIRE);
+
 		if (!pid)
 			continue;
 		counters_read(counters, &stats);
@@ -107,6 +114,7 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_THRASHED_MAX])
 {
 	char local[SIZE_TEXT_MAX];
+
 	*text = '\0';
 	if (waited > THRASHED)
 		snprintf(text, RUN_THRASHED_MAX,
@@ -129,6 +137,7 @@ static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX]
 	char outside[SIZE_TEXT_MAX];
 	unsigned long long stopped = (unsigned long long)summary->stats.children_stopped;
 	int length = 0;
+
 	*text = '\0';
 	if (summary->outside_bytes > summary->advice.local_bytes)
 		length = snprintf(text, AMISS_MAX, ", %s outside farpage's reach",
@@ -151,6 +160,7 @@ void run_report_print(const struct run_summary *summary)
 	char text[AMISS_MAX], thrashed[RUN_THRASHED_MAX], advice[ADVICE_TEXT_MAX];
 	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], far_peak[SIZE_TEXT_MAX];
 	double wall = (double)summary->advice.wall_ns / 1e9;
+
 	if (!summary->processes && summary->peak_bytes > summary->advice.local_bytes &&
 	    summary->outside_bytes <= summary->advice.local_bytes) {
 		/* run_coverage checks twice a second, and misses a process that runs for less time. */
@@ -185,6 +195,7 @@ void run_report_print(const struct run_summary *summary)
 int run_report_check(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+
 	if (fd < 0) {
 		log_error("cannot write --stats %s: %s", path, strerror(errno));
 		return -errno;
@@ -198,10 +209,11 @@ int run_report_write(const char *engine, const struct run_figure *figures, unsig
 {
 	int error = 0;
 	struct json_object *object = json_object_new_object();
+
 	if (object)
-		json_object_object_add(object, "engine", json_object_new_string(engine));
+		json_add_text(object, "engine", engine);
 	for (unsigned i = 0; object && i < count; i++)
-		json_object_object_add(object, figures[i].name, json_object_new_uint64(figures[i].value));
+		json_add_number(object, figures[i].name, figures[i].value);
 	if (object && advice)
 		json_object_object_add(object, ADVICE_FILE_FETCHES, advice_file_fetches(advice));
 	errno = ENOMEM;
@@ -248,5 +260,6 @@ int run_report_save(const struct run_summary *summary, const char *path)
 	    {"wanted_bytes", summary->advice.wanted_bytes},
 	    {"processes", summary->processes},
 	};
+
 	return run_report_write("pager", figures, sizeof figures / sizeof figures[0], &summary->advice, path);
 }

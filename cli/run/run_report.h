@@ -7,6 +7,7 @@
 #define CLI_RUN_REPORT_H
 #include "cli/run/advice.h"
 #include "pager/counters.h"
+
 #include <stdint.h>
 
 struct run_report {

@@ -12,6 +12,7 @@ int run_space_make(const struct run_options *options, const struct run_donors *d
 {
 	char why[RUN_GROUP_WHY_MAX] = "a shorter path of control groups", group[RUNTIME_NAME_MAX + 1];
 	uint32_t number;
+
 	/* The name has a random number, too, because processes in different PID namespaces may have the same process
 	   number. The group's name differs from the device's, because the daemon's control group has the device's
 	   name. */

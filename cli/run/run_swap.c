@@ -68,6 +68,7 @@ int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX])
 {
 	char why[FRONTENDS_NOTE_MAX];
 	struct run_group unused;
+
 	if (run_swap_by_helper(options) && helper_call_possible())
 		return 0;
 	if (run_swap_by_helper(options))
@@ -94,6 +95,7 @@ int run_swap_check(const struct run_options *options, char ret_why[RUN_WHY_MAX])
 static int enter(void *engine)
 {
 	struct swap_run *run = engine;
+
 	run->started_ns = clock_now();
 	return run_group_enter(&run->space.group);
 }
@@ -102,6 +104,7 @@ static int enter(void *engine)
 static int check_answer(const struct run_options *options, const struct helper_answer *answer)
 {
 	const char *lacks = NULL;
+
 	if (options->encrypt && !answer->encrypts)
 		lacks = "it does not encrypt, and --encrypt is given";
 	else if (options->backup)
@@ -109,7 +112,7 @@ static int check_answer(const struct run_options *options, const struct helper_a
 	else if (options->replicas > answer->replicas)
 		lacks = "it keeps fewer replicas than --replicas asks for";
 	if (lacks)
-		log_error("the helper's device will not do: %s; the administrator may change [helper] in "
+		log_error("the helper's device does not fit: %s; the administrator may change [helper] in "
 			  "/etc/farpage/farpage.ini",
 			  lacks);
 	return lacks ? -ECANCELED : 0;
@@ -120,6 +123,7 @@ static int enter_by_helper(void *engine)
 {
 	struct swap_run *run = engine;
 	struct helper_answer answer;
+
 	if (helper_call_ask(run->socket, run->options->local, run->options->far, &answer) ||
 	    check_answer(run->options, &answer))
 		return -ECANCELED;
@@ -143,6 +147,7 @@ static void live_update(struct swap_run *run)
 static void look(void *engine, pid_t child)
 {
 	struct swap_run *run = engine;
+
 	(void)child;
 	run_group_look(&run->space.group, run_device_room(&run->space.device, run->use.swapped), &run->use);
 	if (run_live_is_due(run->live))
@@ -154,6 +159,7 @@ static bool wait_for(void *engine, int fd, bool for_rest)
 	struct swap_run *run = engine;
 	const struct run_group *group = &run->space.group;
 	unsigned count;
+
 	if (!for_rest)
 		return run_group_wait(group, fd, -1, &run->use);
 	while ((count = run_group_count(group)) > 0) {
@@ -173,6 +179,7 @@ static void print(const struct run_options *options, const struct swap_run *run,
 {
 	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], stalled[48] = "", killed[80] = "";
 	char thrashed[RUN_THRASHED_MAX] = "";
+
 	if (run->use.stalled_us != UINT64_MAX) {
 		snprintf(stalled, sizeof stalled, ", stalled %.1f s", (double)run->use.stalled_us / 1e6);
 		run_report_thrashed((double)run->use.stalled_us * 1e3 / (double)wall_ns,
@@ -201,6 +208,7 @@ static void save(const struct run_options *options, const struct swap_run *run, 
 	    {"stalled_us", run->use.stalled_us},
 	};
 	unsigned count = sizeof figures / sizeof figures[0];
+
 	/* Version 1 of control groups does not count stalls, so the last figure is omitted. */
 	run_report_write("swap", figures, run->use.stalled_us == UINT64_MAX ? count - 1 : count, NULL,
 			 options->stats_file);
@@ -216,6 +224,7 @@ static int run_command(struct swap_run *run, const char *path, char **argv, int 
 						.look = look,
 						.wait = wait_for};
 	int status = run_child(path, argv, &attendant, ret_wait_status);
+
 	if (status)
 		return status;
 	if (by_helper && access(run->space.group.folder, F_OK) < 0) /* the helper was ended, and no figures are left */
@@ -234,6 +243,7 @@ static int run_command(struct swap_run *run, const char *path, char **argv, int 
 static int check_sizes(const struct run_options *options)
 {
 	char least[SIZE_TEXT_MAX];
+
 	if (options->timeout_ms && (options->timeout_ms < TIMEOUT_MIN_MS || options->timeout_ms > TIMEOUT_MAX_MS))
 		log_error("--engine swap: --timeout-ms %u: give %u to %u", options->timeout_ms, TIMEOUT_MIN_MS,
 			  TIMEOUT_MAX_MS);
@@ -251,6 +261,7 @@ int run_swap(const struct run_options *options, const struct run_donors *donors,
 	/* The child that asks the helper fills in what this process then reads. */
 	struct swap_run *run = mmap(NULL, sizeof *run, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int status = RUN_FAILED;
+
 	if (run == MAP_FAILED) {
 		log_error("cannot allocate memory: %m");
 		return RUN_FAILED;

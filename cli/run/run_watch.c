@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "pager/counters.h"
 #include "pager/uffd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 int run_watch_open(struct run_watch *ret_watch)
 {
 	int fds[2];
+
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
 		return -errno;
 	*ret_watch = (struct run_watch){.told = fds[0], .tell = fds[1]};
@@ -26,6 +28,7 @@ int run_watch_open(struct run_watch *ret_watch)
 static void forget(struct run_watch *watch, unsigned index)
 {
 	struct watched *pager = &watch->pagers[index];
+
 	if (pager->pidfd >= 0)
 		close(pager->pidfd);
 	close(pager->uffd);
@@ -44,6 +47,7 @@ static bool memory_exists(const struct watched *pager)
 {
 	/* This call changes nothing. Its error shows if the memory still exists. */
 	const struct uffd probe = {.fd = pager->uffd};
+
 	return uffd_protect(&probe, (void *)pager->base, (size_t)sysconf(_SC_PAGESIZE), false) != -ESRCH;
 }
 
@@ -83,6 +87,7 @@ static void end_pagers_of(struct run_watch *watch, pid_t pid)
 static void add_told(struct run_watch *watch, const struct report_pager *told)
 {
 	struct watched pager = {.pid = told->pid, .base = told->base, .length = told->length};
+
 	end_pagers_of(watch, told->pid);
 	pager.pidfd = (int)syscall(SYS_pidfd_open, told->pid, 0);
 	if (pager.pidfd < 0)
@@ -97,6 +102,7 @@ static void add_told(struct run_watch *watch, const struct report_pager *told)
 static void read_told(struct run_watch *watch)
 {
 	struct report_pager told;
+
 	while (read(watch->told, &told, sizeof told) == (ssize_t)sizeof told)
 		add_told(watch, &told);
 }
@@ -106,6 +112,7 @@ static void stop_sharers(struct run_watch *watch, unsigned index)
 {
 	const struct watched pager = watch->pagers[index];
 	struct uffd_message message;
+
 	while (uffd_read(pager.uffd, &message, 1) == 1) {
 		if (message.kind == UFFD_FORKED) {
 			add(watch, &(struct watched){pager.pid, -1, message.child, pager.base, pager.length});
@@ -122,9 +129,11 @@ static void stop_sharers(struct run_watch *watch, unsigned index)
 static bool has_sharers(struct run_watch *watch)
 {
 	bool any = false;
+
 	for (unsigned i = watch->count; i-- > 0;) {
 		struct watched *pager = &watch->pagers[i];
 		struct pollfd ended = {.fd = pager->pidfd, .events = POLLIN};
+
 		if (pager->pidfd >= 0 && poll(&ended, 1, 0) != 1)
 			continue;
 		if (pager->pidfd >= 0 ? note_end(pager) : memory_exists(pager))
@@ -138,6 +147,7 @@ static bool has_sharers(struct run_watch *watch)
 bool run_watch_wait(struct run_watch *watch, int fd, bool for_sharers)
 {
 	struct pollfd fds[2 + RUN_WATCH_MAX] = {{.fd = fd, .events = POLLIN}, {.fd = watch->told, .events = POLLIN}};
+
 	do {
 		read_told(watch);
 		bool any = has_sharers(watch);
@@ -146,6 +156,7 @@ bool run_watch_wait(struct run_watch *watch, int fd, bool for_sharers)
 			return false;
 		for (unsigned i = 0; i < count; i++) {
 			const struct watched *pager = &watch->pagers[i];
+
 			fds[2 + i] =
 			    (struct pollfd){.fd = pager->pidfd >= 0 ? pager->pidfd : pager->uffd, .events = POLLIN};
 		}

@@ -31,31 +31,32 @@ static void closed_tell(const struct runs *runs, FILE *file)
 static void runs_print(const struct runs *runs)
 {
 	struct json_object *root = json_object_new_object(), *list = json_object_new_array();
+
 	json_object_object_add(root, "runs", list);
 	for (unsigned i = 0; i < runs->count; i++) {
 		const struct run_seen *run = &runs->all[i];
 		const struct run_live *live = &run->now;
 		struct json_object *one = json_object_new_object();
 		double faults = run_faults_rate(run), share = run_waiting(run);
-		json_object_object_add(one, "pid", json_object_new_int(run->pid));
-		json_object_object_add(one, "engine", json_object_new_string(live->engine));
-		json_object_object_add(one, "command", json_object_new_string(live->command));
-		json_object_object_add(one, "local_bytes", json_object_new_uint64(live->local_bytes));
-		json_object_object_add(one, "resident_bytes", json_object_new_uint64(live->resident_bytes));
-		json_object_object_add(one, "far_bytes", json_object_new_uint64(live->far_bytes));
-		json_object_object_add(one, "outside_bytes", json_object_new_uint64(live->outside_bytes));
-		json_object_object_add(one, "faults", json_object_new_uint64(live->faults));
-		json_object_object_add(one, "wall_ns", json_object_new_uint64(clock_now() - live->started_ns));
+
+		json_add_number(one, "pid", (uint64_t)run->pid);
+		json_add_text(one, "engine", live->engine);
+		json_add_text(one, "command", live->command);
+		json_add_number(one, "local_bytes", live->local_bytes);
+		json_add_number(one, "resident_bytes", live->resident_bytes);
+		json_add_number(one, "far_bytes", live->far_bytes);
+		json_add_number(one, "outside_bytes", live->outside_bytes);
+		json_add_number(one, "faults", live->faults);
+		json_add_number(one, "wall_ns", clock_now() - live->started_ns);
 		if (faults >= 0)
-			json_object_object_add(one, "faults_per_second", json_object_new_double(faults));
+			json_add_real(one, "faults_per_second", faults);
 		if (share >= 0)
-			json_object_object_add(one, "threads_waiting", json_object_new_double(share));
+			json_add_real(one, "threads_waiting", share);
 		if (advice_is_due(&live->advice))
-			json_object_object_add(one, "advised_local_bytes",
-					       json_object_new_uint64(advice_local(&live->advice, ADVICE_LITTLE)));
+			json_add_number(one, "advised_local_bytes", advice_local(&live->advice, ADVICE_LITTLE));
 		json_object_array_add(list, one);
 	}
-	json_object_object_add(root, "runs_of_others", json_object_new_int64(runs->closed));
+	json_add_number(root, "runs_of_others", runs->closed);
 	json_print(root, false, stdout);
 }
 
@@ -63,12 +64,12 @@ static void status_help(const struct config_setting *settings)
 {
 	printf(
 	    "usage: farpage status [OPTION...]\n\n"
-	    "Shows each farpage run of this user (of all, as root), after watching them for a second. Runs of other\n"
-	    "users are only counted. RESIDENT is here, FAR is on the donors. OUTSIDE is the most that a process has\n"
-	    "out of farpage's reach. FAULTS/S are those that waited for a donor. WAITING is how long threads waited\n"
-	    "for far memory: 100%% is one thread that did nothing else; the swap engine cannot tell with version 1 of\n"
-	    "control groups. ADVISED is the --local with which a run of the pager would wait for about a tenth of its\n"
-	    "time; `farpage advise` tells more.\n\n");
+	    "Shows each farpage run of this user (of all users, for root), after watching the runs for a second. Runs\n"
+	    "of other users are only counted. RESIDENT is memory on this machine, FAR is memory on donors. OUTSIDE is\n"
+	    "the most memory that one process has outside farpage's reach. FAULTS/S counts the faults that waited for\n"
+	    "a donor. WAITING is the average number of threads that waited for far memory: 100%% is one thread. It is\n"
+	    "unknown for the swap engine with version 1 of control groups. ADVISED is the --local with which a run of\n"
+	    "the pager would wait for about a tenth of its time; `farpage advise` says more.\n\n");
 	config_help(settings);
 }
 
@@ -84,6 +85,7 @@ int command_status(int argc, char **argv)
 	};
 	struct table *table;
 	int first = config_read(settings, NULL, argc, argv, NULL);
+
 	if (first == -ECANCELED) {
 		status_help(settings);
 		return COMMAND_OK;

@@ -53,7 +53,7 @@ static int folder_find(const char *name, char ret_folder[PATH_MAX])
 	return -ENOENT;
 }
 
-/* Returns what is missing in the group's folder, and what to do, or NULL if all files are there. */
+/* Returns what is missing in the group's folder, and what to do, or NULL if all files exist. */
 static const char *lacking(const struct squeeze_group *group)
 {
 	uint64_t stalled_us;

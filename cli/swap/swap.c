@@ -1,5 +1,6 @@
 /* farpage swap: makes and removes swap space in donors' memory. This file has the table of verbs. */
 #include "cli/swap/swap.h"
+
 #include "cli/commands.h"
 #include "cli/subcommands.h"
 

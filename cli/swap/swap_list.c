@@ -48,8 +48,8 @@ static void area_add_json(struct json_object *disk, const struct swap_area *area
 {
 	struct json_object *swap = json_object_new_object();
 
-	json_object_object_add(swap, "size", json_object_new_uint64(area->size));
-	json_object_object_add(swap, "used", json_object_new_uint64(area->used));
+	json_add_number(swap, "size", area->size);
+	json_add_number(swap, "used", area->used);
 	json_object_object_add(swap, "priority", json_object_new_int(area->priority));
 	json_object_object_add(disk, "swap", swap);
 }

@@ -39,9 +39,8 @@ static const struct subcommands_text text = {
     .before =
 	"usage: farpage swap on --size SIZE --donor URI... [--name NAME] [--priority P] [OPTION...]\n\n"
 	"Makes a block device whose contents are in the donors' memory (farpage disk attach), and swaps to it. The\n"
-	"last line it prints is the device's path. For as long as the device is there the kernel keeps more memory "
-	"free, which\n"
-	"the way to the donors needs. farpage doctor tells how safe all that is on this machine.\n\n",
+	"last line of the output is the device's path. While the device exists, the kernel keeps more memory free,\n"
+	"because sending pages needs memory. farpage doctor says how safe swapping is on this machine.\n\n",
     .after = "  --config FILE    read further settings from this file, farpage-blockdev's\n\n"
 	     "  farpage swap on --size 64G --donor rdma://10.0.0.7 --key /etc/farpage/key\n",
     .instead = "the device is named with --name",

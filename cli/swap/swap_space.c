@@ -148,8 +148,8 @@ static int room_check(const struct swap_area *area)
 	}
 	if (area->used <= memory + swap)
 		return groups_check(area, swap);
-	log_error("%s holds %s, and there is room for less: %s of memory available and %s of other swap space; "
-		  "end programs, or add swap space, first",
+	log_error("%s holds %s, but only %s of memory and %s of other swap space are free; end programs, or add swap "
+		  "space, first",
 		  area->path, size_format(area->used, used), size_format(memory, memory_text),
 		  size_format(swap, swap_text));
 	return -ENOMEM;
@@ -161,7 +161,7 @@ static void progress_print(const char *path, uint64_t all)
 	struct swap_area area;
 
 	if (swaps_find(path, &area) == 0)
-		fprintf(stderr, "%s of %s left to bring home\033[K\r", size_format(area.used, left),
+		fprintf(stderr, "%s of %s left to read back\033[K\r", size_format(area.used, left),
 			size_format(all, total));
 }
 
@@ -206,7 +206,7 @@ static int swap_end(const struct swap_area *area)
 	}
 	status = child < 0 ? -errno : child_wait(child, area, &set, &came);
 	if (came && sigismember(&before, came) == 1)
-		raise(came); /* a caller that had blocked it looks for it as pending */
+		raise(came); /* a caller that had blocked SIGCHLD looks for it as pending */
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (child < 0) {
 		log_error("cannot start: %s", strerror(-status));

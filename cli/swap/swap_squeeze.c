@@ -80,9 +80,9 @@ static double pressure(uint64_t stalled_us, uint64_t elapsed_ns)
 
 static void use_add(struct json_object *object, const struct squeeze_use *use, double percent)
 {
-	json_object_object_add(object, "bytes", json_object_new_uint64(use->size));
-	json_object_object_add(object, "swapped_bytes", json_object_new_uint64(use->swapped));
-	json_object_object_add(object, "pressure_percent", json_object_new_double(percent));
+	json_add_number(object, "bytes", use->size);
+	json_add_number(object, "swapped_bytes", use->swapped);
+	json_add_real(object, "pressure_percent", percent);
 }
 
 static void step_print(const struct work *work, const struct squeeze_use *use, double percent, uint64_t bytes)
@@ -93,7 +93,7 @@ static void step_print(const struct work *work, const struct squeeze_use *use, d
 	if (work->json) {
 		object = json_object_new_object();
 		use_add(object, use, percent);
-		json_object_object_add(object, "reclaim_bytes", json_object_new_uint64(bytes));
+		json_add_number(object, "reclaim_bytes", bytes);
 		json_print(object, true, stdout);
 	} else if (!work->quiet && isatty(STDOUT_FILENO)) {
 		printf("%s in memory, %s in swap, pressure %.3f%%, reclaims %s\n", size_format(use->size, size),
@@ -106,10 +106,10 @@ static void sum_json(const struct work *work, double percent)
 {
 	struct json_object *object = json_object_new_object();
 
-	json_object_object_add(object, "group", json_object_new_string(work->group.folder));
-	json_object_object_add(object, "from_bytes", json_object_new_uint64(work->first.size));
-	json_object_object_add(object, "steps", json_object_new_uint64(work->steps));
-	json_object_object_add(object, "gone", json_object_new_boolean(work->gone));
+	json_add_text(object, "group", work->group.folder);
+	json_add_number(object, "from_bytes", work->first.size);
+	json_add_number(object, "steps", work->steps);
+	json_add_flag(object, "gone", work->gone);
 	use_add(object, &work->last, percent);
 	json_print(object, true, stdout);
 }
@@ -263,7 +263,7 @@ static int squeeze_help(const struct config_setting *settings)
 	return COMMAND_OK;
 }
 
-/* Reads the group's name and the options before and behind it. Returns 0, -ECANCELED after --help, or -EINVAL after one
+/* Reads the group's name and the options before and after it. Returns 0, -ECANCELED after --help, or -EINVAL after one
    logged line. */
 static int words_read(const struct config_setting *settings, int argc, char **argv, const char **ret_name)
 {

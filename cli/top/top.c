@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "cli/disk/disk_table.h"
+#include "cli/json.h"
 #include "cli/run/runs.h"
 #include "cli/subcommands.h"
 #include "cli/top/screen.h"
@@ -59,7 +60,7 @@ static uint64_t bytes_of(struct json_object *disk, const char *direction)
 {
 	struct json_object *bytes;
 
-	return json_object_object_get_ex(disk, "bytes", &bytes) ? disk_number(bytes, direction) : 0;
+	return json_object_object_get_ex(disk, "bytes", &bytes) ? json_number(bytes, direction) : 0;
 }
 
 /* Writes the rate in pages a second, or "-" if the same daemon has no earlier reading. */
@@ -173,9 +174,9 @@ static const struct subcommands_text text = {
 	      "the runs of this user (of all, as root), as farpage status does;\n"
 	      "the devices, for root, as farpage disk list does, with the pages read (IN/S) and written (OUT/S) a\n"
 	      "second;\n"
-	      "the donors, as farpage donors does, with the time of the last answer (ANSWER), and whether the last\n"
-	      "looks were answered, the last one first (HISTORY: \".\" yes, \"!\" no).\n\n"
-	      "A terminal of fewer than 110 columns does not get all columns.\n\n",
+	      "the donors, as farpage donors does, with the time that the last answer took (ANSWER), and whether\n"
+	      "the last requests were answered, the latest first (HISTORY: \".\" yes, \"!\" no).\n\n"
+	      "A terminal of fewer than 110 columns shows only some columns.\n\n",
     .after = "\nThe arrow keys scroll, and q quits.\n",
     .instead = "donors are named with --donor URI",
 };

@@ -52,6 +52,7 @@ static void ask_timed(struct ask *ask)
 static void note(struct sight *sight, const struct ask *ask)
 {
 	const struct question *question = ask->answer;
+
 	sight->info = question->info;
 	sight->status = ask->status;
 	sight->answer_ms = (double)question->ns / 1e6;

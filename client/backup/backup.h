@@ -22,7 +22,7 @@
  *
  * Writes to the backup alone. Some writes find no donor with a free slab, or their chunk is leaving for the backup
  * (chunks.h). The queue hands these writes to the backup's thread. As soon as the ring has room, the thread puts the
- * pages into the ring, behind older copies of the same pages. The thread answers when all these pages have left the
+ * pages into the ring, after older copies of the same pages. The thread answers when all these pages have left the
  * ring. By then each page is on the disk, or the disk has refused it.
  *
  * After a crash, the ring is gone. The process that adopts the store counts all live pages as missed, and copies

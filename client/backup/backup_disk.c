@@ -112,7 +112,7 @@ static int device_check(const struct backup_disk *disk, const struct stat *statu
 	uint64_t size;
 
 	if (device_is_far(status->st_rdev))
-		return complain(disk, -EINVAL, "is itself a device of far memory: name a local disk");
+		return complain(disk, -EINVAL, "is a device of far memory: name a local disk");
 	if (ioctl(disk->fd, BLKGETSIZE64, &size) < 0)
 		return cannot(disk, "measure");
 	if (size >= bytes)
@@ -150,7 +150,7 @@ static void mark_make(char mark[DISK_MARK_SIZE])
 	if (fd < 0)
 		return;
 	if (read(fd, mark + strlen(mark), DISK_MARK_SIZE - 1 - strlen(mark)) < 0)
-		log_debug("it is not known which boot this is");
+		log_debug("the id of this boot is unknown");
 	close(fd);
 }
 
@@ -167,10 +167,11 @@ static int file_check(const struct backup_disk *disk, const struct stat *status,
 	if (status->st_size % STORE_PAGE || status->st_size <= (off_t)STORE_PAGE ||
 	    pread(disk->fd, mark, sizeof mark, status->st_size - (off_t)STORE_PAGE) != sizeof mark ||
 	    strncmp(mark, DISK_MARK, strlen(DISK_MARK)) != 0)
-		return complain(disk, -EEXIST, "is there already and is no backup: remove it, or name another file");
+		return complain(disk, -EEXIST, "exists and is not a backup: remove it, or name another file");
 	if (!adopt && memcmp(mark, ours, sizeof mark) == 0)
 		return complain(disk, -EEXIST,
-				"is of a store that was killed: adopt that, or remove the file, or name another");
+				"belongs to a store whose process was killed: adopt that store, remove the file, or "
+				"name another one");
 	return 0;
 }
 
@@ -193,7 +194,7 @@ static int file_room(const struct backup_disk *disk, uint64_t bytes)
 		return -ENOSPC;
 	}
 	if (kind.f_type == TMPFS_MAGIC || kind.f_type == RAMFS_MAGIC)
-		log_warning("the backup %s is in memory, not on a disk: it saves none", disk->path);
+		log_warning("the backup %s is in memory, not on a disk: it keeps no page after a crash", disk->path);
 	return 0;
 }
 

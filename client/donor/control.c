@@ -118,7 +118,7 @@ static int open_tables(struct far *far, uint64_t pages, uint64_t chunk_pages)
 		error = far->config.encrypt ? integrity_open_sealed(&far->integrity, pages)
 					    : integrity_open(&far->integrity, pages);
 	if (error < 0)
-		log_error("cannot keep the books of %s of far memory: %s", size_format(pages * STORE_PAGE, text),
+		log_error("cannot allocate the tables of %s of far memory: %s", size_format(pages * STORE_PAGE, text),
 			  format_errno(error));
 	return error;
 }

@@ -297,7 +297,7 @@ static void twin_refuse(struct far *far, unsigned index, unsigned other, uint64_
 	} else {
 		donors_list_tell_twin(far, index, other);
 	}
-	donor->added = false; /* the user knows why the donor is not used */
+	donor->added = false; /* the user was told already why the donor is not used */
 	donor->twin = true;
 	session_suspend(&donor->session);
 	donor_broke(far, index, -EINVAL, now);
@@ -561,7 +561,8 @@ void donors_tick(struct far *far, uint64_t now)
 		donor_do(far, i, comeback_tick(&donor->comeback, now), now);
 		if (now >= tell_due(far, donor))
 			donors_tell_away(far, donor);
-		actions_carry_out(far, now); /* here, because actions[] has room for the loss of one donor only */
+		actions_carry_out(
+		    far, now); /* after each donor, because actions[] has room for the loss of one donor only */
 	}
 }
 

@@ -4,8 +4,8 @@
  *
  * Theory of operation. The control thread's loop calls donors_event() for each fabric event and donors_tick() as time
  * passes. Both functions drive the sessions (session.c, donor.c). Answers about slabs go from there to the lease
- * planner (leases.c), whose actions donors_carry_out() carries out. If a connection ends, the donor's comeback
- * machine (comeback.c) decides what to do, and returns one of these steps:
+ * planner (leases.c), whose actions donors_carry_out() carries out. If a connection ends, the donor's state machine in
+ * comeback.c decides what to do, and returns one of these steps:
  *
  *   leave   The donor is away. Its round ends. Each queue then ends its own connection to the donor, and parks the
  *           unanswered requests (far_queue.c). One line is logged. A SUSPEND message tells the donor that this client

@@ -209,7 +209,7 @@ static void donor_remove(struct far *far, unsigned index, uint64_t now)
 	list->held[index] = far->leases.donors[index].held;
 	list->moved_at[index] = list->due = now;
 	list->told &= ~(UINT64_C(1) << index);
-	log_warning("donor %s is not in %s any more: what it holds is moved to other donors", far->uris[index],
+	log_warning("donor %s is not in %s any more: its pages are moved to other donors", far->uris[index],
 		    list->path);
 }
 
@@ -292,7 +292,8 @@ static void leaving_tick(struct far *far, uint64_t now)
 			continue;
 		if (leases_donor_is_empty(&far->leases, i)) {
 			donor_let_go(far, i, now);
-			donors_carry_out(far, now); /* here, because actions[] has room for one such donor */
+			donors_carry_out(far,
+					 now); /* after each donor, because actions[] has room for one such donor */
 			continue;
 		}
 		donor_tell_stuck(far, i, now);

@@ -76,7 +76,7 @@ void donors_opened(struct far *far, uint64_t now)
 			continue;
 		}
 		donor->status = donor->session.donor.status;
-		log_warning("donor %s does not answer (%s): going on without it until it does", donor->uri,
+		log_warning("donor %s does not answer (%s): continuing without it until it answers", donor->uri,
 			    format_errno(donor->status));
 		config = donors_comeback_config(far);
 		donor->away_at = clock_now();

@@ -34,7 +34,7 @@ static void recall(struct far *far, unsigned index, const struct wire_message *m
 	if (leases_recall(&far->leases, index, message->revoke.slab,
 			  ms == WIRE_NO_DEADLINE ? UINT64_MAX : now + ms * NS_PER_MS, now) &&
 	    first)
-		log_info("donor %s wants memory back: what is there is moved to other donors", far->donors[index].uri);
+		log_info("donor %s recalls memory: the pages there are moved to other donors", far->donors[index].uri);
 }
 
 /* Tells the rebuild thread how urgently slabs must be moved. `hurry`: a donor recalls slabs, and pages that are not

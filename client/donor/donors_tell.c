@@ -76,7 +76,7 @@ void donors_tell_back(const struct far_donor *donor)
 			  "donor %s is added: it is used from now on", donor->uri);
 	else if (donor->comeback.anew)
 		log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.id = EVENT_DONOR_BACK, .donor = donor->uri),
-			  "donor %s is back, with nothing of ours: it is used again", donor->uri);
+			  "donor %s is back, with none of our pages: it is used again", donor->uri);
 	else if (donor->told || (!donor->adopted && away >= DONORS_TELL_NS))
 		log_event(LOG_LEVEL_WARNING, LOG_FIELDS(.id = EVENT_DONOR_BACK, .donor = donor->uri),
 			  "donor %s answers again, after %.3g s", donor->uri, seconds);
@@ -91,7 +91,7 @@ void donors_tell_lost(const struct far *far, unsigned index)
 {
 	const struct far_donor *donor = &far->donors[index];
 	const struct donor *machine = &donor->session.donor;
-	const char *fate = far->backup_path ? "what it alone held is on the backup" : "what it held is lost";
+	const char *fate = far->backup_path ? "pages that only it held are on the backup" : "what it held is lost";
 	char text[DONOR_EXPLAIN_MAX];
 	const char *why = machine->reason ? wire_reason_name(machine->reason) : death_name(donor->comeback.status);
 	const bool only = !far->backup_path && leases_donor_has_only(&far->leases, index);
@@ -103,7 +103,7 @@ void donors_tell_lost(const struct far *far, unsigned index)
 		return;
 	}
 	if (far->adopting && donor->comeback.end == COMEBACK_TOO_LATE) {
-		log_error("donor %s does not answer (%s): what it holds cannot be adopted", donor->uri, why);
+		log_error("donor %s does not answer (%s): its pages cannot be adopted", donor->uri, why);
 		return;
 	}
 	switch (donor->comeback.end) {
@@ -111,8 +111,8 @@ void donors_tell_lost(const struct far *far, unsigned index)
 		log_event(LOG_LEVEL_ERROR, &fields, "donor %s has restarted: %s", donor->uri, fate);
 		return;
 	case COMEBACK_FORGOTTEN:
-		log_event(LOG_LEVEL_ERROR, &fields, "donor %s is back, but had given up what it held: %s", donor->uri,
-			  far->backup_path ? fate : "it is lost");
+		log_event(LOG_LEVEL_ERROR, &fields, "donor %s is back, but no longer has our pages: %s", donor->uri,
+			  far->backup_path ? fate : "they are lost");
 		return;
 	case COMEBACK_LIVES:
 	case COMEBACK_TOO_LATE:
@@ -147,7 +147,7 @@ void donors_tell_failure_domain(struct far *far, unsigned index)
 	leases_donor_named(&far->leases, index, name);
 	count = failure_domains_count(&far->leases.failure_domains, far->donor_count);
 	if (far->open && other && *donor->failure_domain)
-		log_warning("donor %s is in failure domain '%s' now, not '%s': what is there stays", donor->uri, name,
+		log_warning("donor %s is in failure domain '%s' now, not '%s': its pages stay there", donor->uri, name,
 			    donor->failure_domain);
 	if (far->open && other && count < far->config.replicas)
 		log_warning("%u replicas cannot be kept in %u failure domain%s: some are lacking until donors are "

@@ -14,7 +14,8 @@
 
 /* The donor has gone away. Logs this only with --verbose, because most donors are back in a moment. */
 void donors_tell_broke(const struct far_donor *donor);
-/* Patience with the donor is over, but it has the last copy of a page, so the store goes on waiting. Logs a warning. */
+/* Patience with the donor is over, but it has the last copy of a page, so the store continues to wait. Logs a
+   warning. */
 void donors_tell_needed(const struct far *far, const struct far_donor *donor);
 /* The donor has been away for DONORS_TELL_NS. Logs a warning, once. */
 void donors_tell_away(const struct far *far, struct far_donor *donor);

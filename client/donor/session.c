@@ -71,7 +71,7 @@ static const char *rdma_explain(int status)
 	case -EHOSTUNREACH:
 	case -ENETUNREACH:
 	case -ENOENT:
-		return "no way there over RDMA";
+		return "no RDMA route to it";
 	default:
 		return format_errno(status);
 	}

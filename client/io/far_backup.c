@@ -107,8 +107,8 @@ bool far_backup_stands_in(const struct far_queue *queue, uint64_t chunk)
 	const struct far *far = queue->far;
 
 	/* An untouched chunk must ask for a slab first, because this request makes the chunk's part of the integrity
-	   arrays present. If there are no KEPT pages, the rebuild thread asks for no slab and never clears `crowded`,
-	   so a write must ask for a slab. */
+	   arrays present. Only a granted slab clears `crowded`. If there are no KEPT pages, the rebuild thread asks for
+	   no slab, so a write must ask for one. */
 	return far->backup &&
 	       (chunk_is_leaving(&far->table, chunk) ||
 		(atomic_load_explicit(&far->crowded, memory_order_relaxed) && far->integrity.kept &&
@@ -124,7 +124,8 @@ bool far_backup_takes_over(const struct far_queue *queue, struct far_request *re
 	request->status = 0;
 	atomic_store(&far->crowded, true);
 	if (log_again(&far->crowded_told, clock_now(), CROWDED_NS))
-		log_warning("no donor has room: pages are written to the backup %s alone, at its pace, until one has",
+		log_warning("no donor has room: pages are written to the backup %s alone, as fast as it can, until a "
+			    "donor has room",
 			    far->backup_path);
 	return true;
 }

@@ -69,7 +69,8 @@ uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, 
 
 /* --- leases_wants.c --- */
 
-/* Returns the want that made the request, and stores for which replica. Returns NULL if there is none. */
+/* Returns the want that made the request, and stores the replica for which it made the request. Returns NULL if there
+   is none. */
 struct leases_want *leases_want_find(struct leases *leases, unsigned donor, uint32_t request, unsigned *ret_replica);
 void leases_want_granted(struct leases *leases, struct leases_want *want, unsigned replica,
 			 const struct chunk_slot *slot, uint64_t now);

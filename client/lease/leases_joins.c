@@ -301,7 +301,7 @@ void leases_joins_drop(struct leases *leases, unsigned donor, uint64_t now)
 	for (unsigned i = 0; i < LEASES_JOINS_MAX; i++) {
 		struct leases_join *join = &leases->joins[i];
 
-		/* A chunk that leaves for the backup may go on. If its pages cannot be read any more, the rebuild
+		/* A chunk that leaves for the backup may continue. If its pages cannot be read any more, the rebuild
 		   thread reports this. */
 		if (join->state == JOIN_FREE || join->state == JOIN_LEAVING || join->state == JOIN_EMPTYING ||
 		    join->slot.donor != donor)

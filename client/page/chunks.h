@@ -17,7 +17,7 @@
  * The epoch changes whenever all slots change together. Pages that were counted in an older epoch must not be
  * subtracted from the new count.
  *
- * While a chunk is READY, single slots may change. The count stays the same.
+ * While a chunk is READY, single slots may change, but the chunk's count stays the same.
  *
  *     EMPTY --joined--> JOINING --promoted--> FULL --detached--> EMPTY
  *                          +------detached----------------------> EMPTY

@@ -125,7 +125,7 @@ int integrity_begin(struct integrity *integrity, uint64_t page, uint64_t count)
 
 	if (error < 0 && !integrity->told) {
 		integrity->told = true;
-		log_error("no memory to keep the books of more slabs: writes that need one fail (is the state file's "
+		log_error("no memory for the tables of more slabs: writes that need one fail (is the state file's "
 			  "file system full?)");
 	}
 	for (uint64_t i = 0; i < count && error == 0 && integrity->placed; i++)

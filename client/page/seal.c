@@ -71,6 +71,7 @@ static void library_load(void)
 	/* RTLD_NOW binds all names now, because a thread that serves a fault later must not wait for the dynamic
 	   linker. The library is never unloaded. */
 	void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
 	OSSL_LIB_CTX *context = handle && library_find(handle) ? library.OSSL_LIB_CTX_new() : NULL;
 
 	if (context)

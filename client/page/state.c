@@ -63,8 +63,8 @@ static struct state_layout layout_of(uint64_t pages, uint64_t chunk_pages, bool 
 	return layout;
 }
 
-/* Counts the places behind the fixed addresses as empty. state_donor_add() writes an address there before it counts
-   the donor. So at each moment, whatever these places contain, the header is valid. */
+/* Counts the places after the fixed addresses as empty. state_donor_add() writes an address there before it counts the
+   donor. So at each moment, whatever these places contain, the header is valid. */
 static uint64_t header_sum(const struct state_header *header)
 {
 	static const char empty[FAR_URI_MAX];

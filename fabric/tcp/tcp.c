@@ -8,7 +8,7 @@
  * that is already in the receive buffer.
  *
  * If the check fails, the peer logs one line, answers with TCP_REFUSED, and ends the connection. Requests before the
- * refused one have been served. Requests behind it are dropped, as with a queue pair in the error state.
+ * refused one have been served. Later requests are dropped, as with a queue pair in the error state.
  *
  * Requests are served in order, with one exception. The data of a read is taken from memory when its answer is sent.
  * While the socket's buffer is full, the answer waits, and a later write may be served first. The read then returns the
@@ -18,8 +18,10 @@
  * input. Each poll calls recv() on the active connections. Other connections wait until the poller reports input.
  */
 #include "fabric/tcp/tcp.h"
+
 #include "common/clock.h"
 #include "common/log.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -459,7 +461,7 @@ static void tcp_expire(void *state, uint64_t now)
 			continue;
 		if (conn->state == TCP_STATE_ARRIVING) {
 			if (fabric_may_tell(tcp->fabric))
-				log_warning("%s: closed: it did not say what it wants within %u ms", conn->base.peer,
+				log_warning("%s: closed: it sent no greeting within %u ms", conn->base.peer,
 					    fabric_get_config(tcp->fabric)->connect_ms);
 			tcp_disconnect(&conn->base);
 		} else if (conn->state == TCP_STATE_CONNECTING) {

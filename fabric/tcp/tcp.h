@@ -14,6 +14,7 @@
 #include "fabric/backend.h"
 #include "fabric/domain.h"
 #include "fabric/tcp/tcp_frame.h"
+
 #include <sys/queue.h>
 #include <sys/socket.h>
 

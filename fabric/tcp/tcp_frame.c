@@ -1,5 +1,6 @@
 /* tcp_frame: see tcp_frame.h. */
 #include "fabric/tcp/tcp_frame.h"
+
 #include <endian.h>
 #include <string.h>
 

@@ -54,7 +54,7 @@ struct tcp_frame tcp_frame_swap(struct tcp_frame frame);
 
 /* Checks the first @size bytes of a greeting, even before the rest has arrived, so that a peer with another protocol is
    detected early. @kinds has bit 1 << kind for each expected kind. If the version has arrived, writes the version to
-   *ret_version. With a version other than TCP_VERSION, ignores the bytes behind the version. Returns NULL if the bytes
+   *ret_version. With a version other than TCP_VERSION, ignores the bytes after the version. Returns NULL if the bytes
    are valid, or a text for the log that says what is wrong. */
 const char *tcp_greeting_check(const void *bytes, size_t size, unsigned kinds, uint16_t *ret_version);
 /* Checks the header of a frame, in host byte order. Returns NULL if the header is valid, or a text for the log that

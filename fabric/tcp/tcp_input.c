@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "fabric/tcp/tcp.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -153,7 +154,7 @@ static enum step frame_done(struct tcp_conn *conn, const struct tcp_frame *frame
 	const struct tcp_op *op = &conn->ops[conn->op_head & conn->op_mask];
 
 	if (conn->op_head == conn->op_tail || frame->sequence != conn->op_head)
-		return frame_broken(conn, "answer to nothing asked");
+		return frame_broken(conn, "answer without a request");
 	/* After an answer, the caller may reuse the memory. So an answer must not arrive before the request was
 	   sent. */
 	if (frame->status == TCP_GRANTED && conn->op_head == conn->op_sent)
@@ -166,7 +167,7 @@ static enum step frame_done(struct tcp_conn *conn, const struct tcp_frame *frame
 		return STEP_ENDED;
 	}
 	if (frame->length != (op->kind == FABRIC_READ ? op->length : 0))
-		return frame_broken(conn, "answer of another length than asked");
+		return frame_broken(conn, "answer of another length than requested");
 	if (op->kind == FABRIC_READ) {
 		conn->incoming =
 		    (struct tcp_incoming){.data = TCP_DATA_READ, .left = op->length, .address = (uintptr_t)op->local};
@@ -277,7 +278,7 @@ static void receive_count(struct tcp_conn *conn, size_t received)
 	conn->receive_tail += (uint32_t)received - direct;
 }
 
-/* Moves the unread bytes to the beginning of the buffer, if the space behind them is short. This invalidates the
+/* Moves the unread bytes to the beginning of the buffer, if the space after them is short. This invalidates the
    messages in the last poll's events. */
 static void receive_compact(struct tcp_conn *conn)
 {

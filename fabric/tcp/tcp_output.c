@@ -9,6 +9,7 @@
  */
 #include "common/log.h"
 #include "fabric/tcp/tcp.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <sys/uio.h>
@@ -20,7 +21,7 @@ struct batch {
 	struct fabric_region *pinned[IOVECS_MAX];
 	unsigned iovec_count, pinned_count;
 	size_t bytes;
-	/* An answer was replaced by a refusal, and all frames behind it were dropped. The connection ends after this
+	/* An answer was replaced by a refusal, and all later frames were dropped. The connection ends after this
 	   call. */
 	bool cut;
 };
@@ -47,7 +48,7 @@ static void batch_add(struct batch *batch, const void *base, size_t length)
 	batch->bytes += length;
 }
 
-/* Replaces the answer at @index by a refusal, because its data cannot be accessed. Drops all frames behind it. */
+/* Replaces the answer at @index by a refusal, because its data cannot be accessed. Drops all later frames. */
 static void answer_refuse(struct tcp_conn *conn, uint32_t index, const char *why)
 {
 	struct tcp_queue *queue = &conn->queue;

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/random.h"
 #include "fabric/tcp/tcp.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -73,7 +74,7 @@ static int greeting_send(int fd, const struct tcp_greeting *greeting)
 	return sent == sizeof *greeting ? 0 : sent < 0 ? -errno : -EIO;
 }
 
-/* Receives bytes of the peer's greeting, and no bytes behind it. Returns 1 if the greeting is complete, or 0 if bytes
+/* Receives bytes of the peer's greeting, and no bytes after it. Returns 1 if the greeting is complete, or 0 if bytes
    are missing. On error, writes the reason to *ret_why and returns -errno: -ECONNRESET at the end of the stream,
    -EPROTO, or -EPROTONOSUPPORT for another version. */
 static int greeting_receive(struct tcp_conn *conn, unsigned kinds, const char **ret_why)

@@ -22,9 +22,11 @@
  * times as long. So verbs_expire() also ends a connection that has been silent for io_ms.
  */
 #include "fabric/verbs/verbs.h"
+
 #include "common/clock.h"
 #include "common/format.h"
 #include "common/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

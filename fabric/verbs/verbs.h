@@ -20,6 +20,7 @@
 #include "fabric/backend.h"
 #include "fabric/domain.h"
 #include "fabric/verbs/verbs_device.h"
+
 #include <rdma/rdma_cma.h>
 #include <sys/queue.h>
 
@@ -83,7 +84,7 @@ enum verbs_message_kind {
 #define VERBS_ALIGN 4u
 struct verbs_message {
 	uint8_t kind;
-	uint8_t padding;  /* bytes added behind the data, so that the size is a multiple of VERBS_ALIGN */
+	uint8_t padding;  /* bytes added after the data, so that the size is a multiple of VERBS_ALIGN */
 	uint16_t credits; /* receive buffers that the sender has freed since its last message */
 	uint8_t data[FABRIC_MESSAGE_MAX];
 };
@@ -178,7 +179,7 @@ struct verbs_conn {
 	bool flushed;         /* a request or receive was flushed, so the queue pair is in the error state */
 	bool failed;          /* the queue pair is in error, and the next two fields have the reason */
 	int fail_status;      /* the status of the entry at sent_done if this entry caused the error, or 0 */
-	int fail_flush;       /* the status of the entries behind it */
+	int fail_flush;       /* the status of the entries after it */
 
 	struct verbs_message *sends; /* VERBS_SENDS slots */
 	uint16_t *send_sizes;

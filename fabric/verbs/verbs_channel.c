@@ -6,6 +6,7 @@
  */
 #include "common/log.h"
 #include "fabric/verbs/verbs.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* verbs_device: see verbs_device.h. */
 #include "fabric/verbs/verbs_device.h"
+
 #include "common/log.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

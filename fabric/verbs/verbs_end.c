@@ -2,6 +2,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "fabric/verbs/verbs.h"
+
 #include <errno.h>
 #include <time.h>
 

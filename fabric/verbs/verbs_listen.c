@@ -4,6 +4,7 @@
 #include "common/format.h"
 #include "common/log.h"
 #include "fabric/verbs/verbs.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>

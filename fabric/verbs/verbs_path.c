@@ -6,16 +6,16 @@
  * completion also covers all requests posted before it. Therefore only these ask for a completion: every read (a
  * thread waits for its page), the last write of a batch, every VERBS_SIGNAL_EVERY-th write, and every message.
  *
- * Errors. The first completion in error names the request that failed. Requests before it have succeeded. Requests
- * and receives behind it are flushed: they complete with IBV_WC_WR_FLUSH_ERR. Receives may be flushed before the
- * failed request completes. So while requests are in flight, a flushed receive is no reason to end the connection:
- * the reason is in a later completion.
+ * Errors. The first completion in error names the request that failed. Requests before it have succeeded. Later
+ * requests and receives are flushed: they complete with IBV_WC_WR_FLUSH_ERR. Receives may be flushed before the failed
+ * request completes. So while requests are in flight, a flushed receive is no reason to end the connection: the reason
+ * is in a later completion.
  *
- * iWARP. A device completes a write when it has passed the data to TCP, not when the peer has the data (RFC 5040,
- * 5.5). A read over another connection could then return the old page. Therefore, if a batch ends with a write, a
- * *flush* is posted behind it: a read of the first bytes of this write. The peer answers the flush after all
- * earlier writes are in memory, so the flush's completion covers these writes, too. By the standard, a read of 0
- * bytes would suffice, and would need no right to read. But siw does not handle such a read.
+ * iWARP. A device completes a write when it has passed the data to TCP, not when the peer has the data (RFC 5040, 5.5).
+ * A read over another connection could then return the old page. Therefore, if a batch ends with a write, a *flush* is
+ * posted after it: a read of the first bytes of this write. The peer answers the flush after all earlier writes are in
+ * memory, so the flush's completion covers these writes, too. By the standard, a read of 0 bytes would suffice, and
+ * would need no right to read. But siw does not handle such a read.
  *
  * Messages and credits. Each side posts VERBS_RECEIVES receive buffers. If a message found no buffer, InfiniBand would
  * retry for a while, and iWARP would end the connection. To prevent this, a side counts the free buffers of the other
@@ -27,6 +27,7 @@
 #include "common/format.h"
 #include "common/log.h"
 #include "fabric/verbs/verbs.h"
+
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
@@ -348,10 +349,10 @@ const char *verbs_take_opening(struct verbs_conn *conn)
 
 	conn->received_head++;
 	if (message->kind != VERBS_MESSAGE_OPEN || received->size != sizeof opening)
-		return "it speaks something else";
+		return "it is not a farpage donor or client";
 	memcpy(&opening, message->data, sizeof opening);
 	if (le32toh(opening.magic) != VERBS_MAGIC)
-		return "it speaks something else";
+		return "it is not a farpage donor or client";
 	return le16toh(opening.version) == VERBS_VERSION ? NULL : "it speaks another version of the fabric's protocol";
 }
 
@@ -426,6 +427,7 @@ static unsigned batch_post(struct verbs_conn *conn, const struct fabric_op *ops,
 
 	for (i = 0; i < count; i++) {
 		int status = op_prepare(conn, &ops[i], now, &sges[i], &wrs[i]);
+
 		if (status < 0) {
 			log_warning("%s: the connection ends: %s does not register memory: %s", conn->base.peer,
 				    conn->channel->device->name, format_errno(status));

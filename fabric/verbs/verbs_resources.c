@@ -2,6 +2,7 @@
 #include "common/format.h"
 #include "common/log.h"
 #include "fabric/verbs/verbs.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

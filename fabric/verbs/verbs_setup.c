@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/thread.h"
 #include "fabric/verbs/verbs.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -184,11 +185,11 @@ static const char *answer_check(const struct rdma_conn_param *param, struct verb
 {
 	*ret_status = -EPROTO;
 	if (!param->private_data || param->private_data_len < sizeof *ret_answer)
-		return "it speaks something else";
+		return "it is not a farpage donor or client";
 	memcpy(ret_answer, param->private_data, sizeof *ret_answer);
 	ret_answer->private_size = le16toh(ret_answer->private_size);
 	if (le32toh(ret_answer->magic) != VERBS_MAGIC || ret_answer->private_size > FABRIC_PRIVATE_MAX)
-		return "it speaks something else";
+		return "it is not a farpage donor or client";
 	if (le16toh(ret_answer->version) == VERBS_VERSION)
 		return NULL;
 	*ret_status = -EPROTONOSUPPORT;

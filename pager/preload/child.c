@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "pager/preload/latch.h"
 #include "pager/preload/preload.h"
+
 #include <errno.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -73,7 +74,7 @@ void child_after_in_parent(void)
 static void __attribute__((noreturn)) stop(const char *why)
 {
 	log_error("process %d was forked from one whose memory was partly far, and %s: it is stopped; farpage run "
-		  "--engine swap carries such programs",
+		  "--engine swap can run such programs",
 		  getpid(), why);
 	kill(getpid(), SIGKILL);
 	for (;;)
@@ -94,6 +95,7 @@ static int receive_uffd(int from)
 	    .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
 	ssize_t got;
 	int fd = -1;
+
 	while ((got = recvmsg(from, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
 		;
 	struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
@@ -107,6 +109,7 @@ static int receive_uffd(int from)
 static void wait_for(int fd)
 {
 	struct pollfd wanted = {.fd = fd, .events = POLLIN};
+
 	while (poll(&wanted, 1, -1) < 0 && errno == EINTR)
 		;
 }
@@ -114,6 +117,7 @@ static void wait_for(int fd)
 static void *watch(void *unused)
 {
 	struct uffdio_range all = {(uintptr_t)preload.window.base, preload.window.length};
+
 	(void)unused;
 	latch_set(&watching);
 	wait_for(pager_process);
@@ -138,14 +142,15 @@ static void tell_unfollowed(int number, siginfo_t *info, void *unused)
 		return;
 	count_stopped();
 	log_error(
-	    "process %d was forked from one with far memory and goes on without executing another program, which works "
-	    "as root only: it is stopped; as root, farpage run --engine swap carries such programs, too",
+	    "process %d was forked from one with far memory and continues without executing another program, which "
+	    "works as root only: it is stopped; as root, farpage run --engine swap can run such programs, too",
 	    getpid());
 }
 
 static void await_touch(void)
 {
 	struct sigaction action = {.sa_sigaction = tell_unfollowed, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND};
+
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGSEGV, &action, NULL);
 }
@@ -155,6 +160,7 @@ void child_after_in_child(void)
 	pthread_attr_t attributes;
 	pthread_t thread;
 	sigset_t all, before;
+
 	if (preload_mode() != PRELOAD_CHILD)
 		return;
 	if (!preload.forks_followed) {

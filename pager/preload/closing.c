@@ -12,6 +12,7 @@
  * __close(), so that it remains a cancellation point.
  */
 #include "pager/preload/preload.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -56,12 +57,14 @@ static int kernel_close_range(unsigned first, unsigned last, int flags)
 PRELOAD_EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
 	uint64_t end = (uint64_t)last + 1;
+
 	/* Calls of near threads and invalid calls go to the kernel unchanged. So do calls with CLOEXEC, because
 	   farpage's descriptors are close-on-exec anyway. */
 	if (flags & ~(int)CLOSE_RANGE_UNSHARE || first > last || preload_near)
 		return kernel_close_range(first, last, flags);
 	for (uint64_t at = first; at < end;) {
 		uint64_t noted = descriptors_find(at, end);
+
 		if (noted > at && kernel_close_range((unsigned)at, (unsigned)(noted - 1), flags))
 			return -1;
 		at = noted + 1;
@@ -73,12 +76,14 @@ PRELOAD_EXPORT void closefrom(int first)
 {
 	int before = errno;
 	struct rlimit limit;
+
 	if (first < 0)
 		first = 0;
 	if (close_range((unsigned)first, UINT_MAX, 0) && !getrlimit(RLIMIT_NOFILE, &limit)) {
 		/* Linux before 5.9 has no close_range(). The numbers of open descriptors are below the limit, unless
 		   the program has lowered the limit. */
 		rlim_t end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX;
+
 		for (rlim_t fd = (rlim_t)first; fd < end; fd++)
 			close((int)fd);
 	}

@@ -28,6 +28,7 @@
  */
 #include "pager/preload/preload.h"
 #include "pager/uffd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -57,8 +58,10 @@ static int pager_process = -1;              /* the pidfd of child.c */
 uint64_t descriptors_find(uint64_t from, uint64_t end)
 {
 	uint64_t limit = end < NUMBERS ? end : NUMBERS;
+
 	while (from < limit) {
 		uint64_t word = __atomic_load_n(&noted[from / WORD_BITS], __ATOMIC_RELAXED) >> (from % WORD_BITS);
+
 		if (word) {
 			from += (unsigned)__builtin_ctzll(word);
 			return from < end ? from : end;
@@ -103,6 +106,7 @@ int __real_close(int fd);
 static int lowest_number(void)
 {
 	struct rlimit limit;
+
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 > FLOOR)
 		return FLOOR;
 	return (int)(limit.rlim_cur / 2);
@@ -113,10 +117,12 @@ static int lowest_number(void)
 static int descriptor_keep(int fd)
 {
 	int before = errno, lowest = lowest_number();
+
 	if (fd < 0)
 		return fd;
 	if (fd < lowest) {
 		int high = fcntl(fd, F_DUPFD_CLOEXEC, lowest);
+
 		if (high < 0 && errno == EBADF)
 			return -1; /* the program has closed @fd */
 		if (high >= 0) {
@@ -135,6 +141,7 @@ static int descriptor_keep(int fd)
 static void keep_field(int *fd)
 {
 	int kept = *fd >= 0 && !descriptor_noted(*fd) ? descriptor_keep(*fd) : -1;
+
 	if (kept >= 0)
 		*fd = kept;
 }
@@ -151,6 +158,7 @@ long __wrap_syscall(long number, ...)
 {
 	long arguments[6];
 	va_list list;
+
 	va_start(list, number);
 	for (unsigned i = 0; i < 6; i++)
 		arguments[i] = va_arg(list, long); /* the kernel ignores arguments that the call does not have */
@@ -169,6 +177,7 @@ int __wrap_ioctl(int fd, unsigned long request, void *argument);
 int __wrap_ioctl(int fd, unsigned long request, void *argument)
 {
 	int result = __real_ioctl(fd, request, argument);
+
 	return request == _IO(0xAA, 0x00) ? descriptor_keep(result) : result; /* USERFAULTFD_IOC_NEW */
 }
 
@@ -177,6 +186,7 @@ int __wrap_uffd_read(int fd, struct uffd_message *messages, unsigned max);
 int __wrap_uffd_read(int fd, struct uffd_message *messages, unsigned max)
 {
 	int count = __real_uffd_read(fd, messages, max);
+
 	for (int i = 0; i < count; i++)
 		if (messages[i].kind == UFFD_FORKED)
 			keep_field(&messages[i].child);
@@ -189,6 +199,7 @@ int __wrap_open64(const char *path, int flags, ...)
 {
 	mode_t mode = 0;
 	va_list list;
+
 	va_start(list, flags);
 	if (flags & O_CREAT)
 		mode = va_arg(list, mode_t);
@@ -238,8 +249,10 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 {
 	ssize_t got = __real_recvmsg(fd, message, flags);
 	struct cmsghdr *header = got > 0 && message->msg_control ? CMSG_FIRSTHDR(message) : NULL;
+
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
 		int passed;
+
 		memcpy(&passed, CMSG_DATA(header), sizeof passed);
 		keep_field(&passed);
 		memcpy(CMSG_DATA(header), &passed, sizeof passed);
@@ -260,6 +273,7 @@ int __wrap_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned
 int __wrap_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags)
 {
 	int result = __real_io_uring_queue_init(entries, ring, flags);
+
 	if (result == 0)
 		keep_ring(ring);
 	return result;
@@ -270,6 +284,7 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, s
 int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *parameters)
 {
 	int result = __real_io_uring_queue_init_params(entries, ring, parameters);
+
 	if (result == 0)
 		keep_ring(ring);
 	return result;
@@ -289,6 +304,7 @@ struct rdma_event_channel *__wrap_rdma_create_event_channel(void);
 struct rdma_event_channel *__wrap_rdma_create_event_channel(void)
 {
 	struct rdma_event_channel *channel = __real_rdma_create_event_channel();
+
 	if (channel)
 		keep_field(&channel->fd);
 	return channel;
@@ -299,6 +315,7 @@ struct ibv_comp_channel *__wrap_ibv_create_comp_channel(struct ibv_context *cont
 struct ibv_comp_channel *__wrap_ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct ibv_comp_channel *channel = __real_ibv_create_comp_channel(context);
+
 	if (channel)
 		keep_field(&channel->fd);
 	return channel;

@@ -13,6 +13,7 @@
  */
 #include "pager/preload/preload.h"
 #include "pager/vma.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@ bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_
 {
 	uintptr_t start = (uintptr_t)address, end = start + length;
 	uintptr_t low = (uintptr_t)preload.window.base, high = low + preload.window.length;
+
 	if (!preload.window.base || end < start)
 		return false;
 	if (start < low)
@@ -49,6 +51,7 @@ static int lay_fresh(char *start, size_t length, int protection)
 {
 	void *got =
 	    kernel_mmap(start, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+
 	if (got == MAP_FAILED)
 		return -errno;
 	kernel_madvise(start, length, MADV_NOHUGEPAGE);
@@ -66,6 +69,7 @@ int far_protection(const char *start, size_t length, size_t *ret_length)
 {
 	struct vma vma;
 	int maps = vma_open(), protection = PROT_READ | PROT_WRITE;
+
 	*ret_length = length;
 	if (maps >= 0 && vma_query(maps, start, &vma) == 0) {
 		protection = vma.protection;
@@ -81,8 +85,10 @@ int far_protection(const char *start, size_t length, size_t *ret_length)
 static int lay_alike(char *start, size_t length)
 {
 	int error = 0;
+
 	for (size_t step; length && !error; start += step, length -= step) {
 		int protection = far_protection(start, length, &step);
+
 		error = lay_fresh(start, step, protection);
 	}
 	return error;
@@ -103,6 +109,7 @@ uint64_t far_uses(void)
 int far_allocate(size_t length, size_t alignment, void **ret_address)
 {
 	void *address;
+
 	far_note_use();
 	int error = window_allocate(&preload.window, length, alignment, &address);
 	if (!error && preload_mode() == PRELOAD_CHILD)
@@ -125,6 +132,7 @@ int far_allocate_at(void *address, size_t length)
 static bool discard_before_pager(char *start, size_t length, int *ret_error)
 {
 	bool ours = false;
+
 	pthread_mutex_lock(&preload.lock);
 	if (preload_mode() == PRELOAD_WAITING) {
 		*ret_error = kernel_madvise(start, length, MADV_DONTNEED) ? -errno : 0;
@@ -137,6 +145,7 @@ static bool discard_before_pager(char *start, size_t length, int *ret_error)
 int far_discard(char *start, size_t length)
 {
 	int error = 0;
+
 	if (preload_mode() == PRELOAD_WAITING && discard_before_pager(start, length, &error))
 		return error;
 	if (preload_mode() == PRELOAD_CHILD)
@@ -155,6 +164,7 @@ void far_next_given_up(const char *start, const char *end, char **ret_start, cha
 	pthread_mutex_lock(&given_up.lock);
 	for (unsigned i = 0; i < given_up.count; i++) {
 		char *low = given_up.ranges[i].start, *high = given_up.ranges[i].end;
+
 		if (low >= *ret_start || high <= start)
 			continue;
 		*ret_start = low < start ? (char *)start : low;
@@ -166,6 +176,7 @@ void far_next_given_up(const char *start, const char *end, char **ret_start, cha
 bool far_given_up(const char *start, size_t length)
 {
 	char *low, *high;
+
 	far_next_given_up(start, start + length, &low, &high);
 	return low < high;
 }
@@ -173,6 +184,7 @@ bool far_given_up(const char *start, size_t length)
 int far_give_up(char *start, size_t length)
 {
 	int error = window_take(&preload.window, start, length);
+
 	if (error)
 		return error;
 	pthread_mutex_lock(&given_up.lock);
@@ -193,8 +205,10 @@ int far_give_up(char *start, size_t length)
 void far_free(char *start, size_t length)
 {
 	char *end = start + length;
+
 	while (start < end) {
 		char *low, *high;
+
 		far_next_given_up(start, end, &low, &high);
 		if (low > start) {
 			if (preload_mode() == PRELOAD_CHILD) /* free pages have no access anyway */

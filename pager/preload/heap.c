@@ -20,6 +20,7 @@
  */
 #include "pager/preload/near_heap.h"
 #include "pager/preload/preload.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
@@ -100,6 +101,7 @@ PRELOAD_EXPORT void *calloc(size_t count, size_t size)
 static void next_free(void *block)
 {
 	static void (*next)(void *);
+
 	if (!next)
 		next = (void (*)(void *))dlsym(RTLD_NEXT, "free");
 	next(block);
@@ -108,6 +110,7 @@ static void next_free(void *block)
 static void *next_realloc(void *block, size_t size)
 {
 	static void *(*next)(void *, size_t);
+
 	if (!next)
 		next = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
 	return next(block, size);
@@ -149,6 +152,7 @@ PRELOAD_EXPORT void *realloc(void *block, size_t size)
 PRELOAD_EXPORT void *reallocarray(void *block, size_t count, size_t size)
 {
 	size_t bytes;
+
 	if (__builtin_mul_overflow(count, size, &bytes)) {
 		errno = ENOMEM;
 		return NULL;
@@ -161,6 +165,7 @@ PRELOAD_EXPORT void *reallocarray(void *block, size_t count, size_t size)
 static void *mimalloc_aligned(size_t alignment, size_t size)
 {
 	void *block = mi_malloc_aligned(size, alignment);
+
 	if (__builtin_expect(((uintptr_t)block & (alignment - 1)) == 0, true) || size == SIZE_MAX)
 		return block;
 	mi_free(block);
@@ -177,6 +182,7 @@ static void *allocate_aligned(size_t alignment, size_t size)
 PRELOAD_EXPORT void *memalign(size_t alignment, size_t size)
 {
 	size_t power = sizeof(void *);
+
 	while (power < alignment && power <= SIZE_MAX / 4)
 		power *= 2;
 	if (power < alignment) {
@@ -275,6 +281,7 @@ char *__wrap_strndup(const char *text, size_t most)
 {
 	size_t length = strnlen(text, most);
 	char *copy = near_malloc(length + 1);
+
 	if (copy) {
 		memcpy(copy, text, length);
 		copy[length] = '\0';

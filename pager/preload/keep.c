@@ -15,6 +15,7 @@
 #include "common/format.h"
 #include "common/log.h"
 #include "pager/preload/preload.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static void tell(const char *why)
 {
 	static bool told;
 	int cancel_state;
+
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state); /* the callers are not cancellation points */
 	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		log_error("cannot keep all robust mutexes and threads' own stacks in local memory: %s; where an owner "
@@ -63,6 +65,7 @@ static void keep(char *page)
 static void keep_memory(const void *address, size_t length)
 {
 	char *start, *page;
+
 	if (!far_clip(address, length, &start, &length))
 		return;
 	preload_near++;
@@ -89,6 +92,7 @@ void keep_stack(const pthread_attr_t *attributes)
 {
 	void *stack;
 	size_t size;
+
 	if (!attributes || pthread_attr_getstack(attributes, &stack, &size) || size < WINDOW_PAGE)
 		return;
 	/* glibc places a thread's descriptor, of some 2,300 bytes, at the top of the stack. */
@@ -99,6 +103,7 @@ PRELOAD_EXPORT int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mute
 {
 	static int (*init)(pthread_mutex_t *, const pthread_mutexattr_t *);
 	int robust = PTHREAD_MUTEX_STALLED;
+
 	if (!init)
 		init = (int (*)(pthread_mutex_t *, const pthread_mutexattr_t *))dlsym(RTLD_NEXT, "pthread_mutex_init");
 	int error = init(mutex, attributes);

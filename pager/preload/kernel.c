@@ -1,6 +1,7 @@
 /* kernel: makes the system calls for memory directly, because this library replaces the C functions of these names.
    Return values and errno are the same. Any thread. */
 #include "pager/preload/preload.h"
+
 #include <sys/syscall.h>
 #include <unistd.h>
 

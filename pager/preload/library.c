@@ -6,6 +6,7 @@
  * removes the flag. Other malloc libraries and the sanitizers demand that programs do not use this flag.
  */
 #include "pager/preload/preload.h"
+
 #include <dlfcn.h>
 
 /* dlopen(3) searches the directories that its caller names (DT_RUNPATH), and finds the caller by the return address.
@@ -14,6 +15,7 @@
 PRELOAD_EXPORT void *dlopen(const char *path, int flags)
 {
 	static void *(*open)(const char *, int);
+
 	if (!open)
 		open = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
 	return open(path, preload.far_heap ? flags & ~RTLD_DEEPBIND : flags);

@@ -16,6 +16,7 @@
 #undef _FILE_OFFSET_BITS /* with it, mmap would be another name for mmap64, and this file defines both */
 #include "pager/bitmap.h"
 #include "pager/preload/preload.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -51,6 +52,7 @@ int mapping_prepare(void)
 	size_t words = preload.window.length / WINDOW_PAGE / BITMAP_WORD + 1;
 	void *table = kernel_mmap(NULL, words * sizeof heap_pages[0], PROT_READ | PROT_WRITE,
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
 	if (table == MAP_FAILED)
 		return -ENOMEM;
 	heap_pages = table;
@@ -65,6 +67,7 @@ bool mapping_is_heap(const void *address)
 static void note_heap(const char *start, size_t length, bool mapped)
 {
 	uint64_t pages = (length + WINDOW_PAGE - 1) / WINDOW_PAGE;
+
 	bitmap_set(heap_pages, window_page(&preload.window, start), pages, mapped);
 }
 
@@ -73,6 +76,7 @@ static void note_heap(const char *start, size_t length, bool mapped)
 static bool is_private_memory(int flags)
 {
 	const int never = MAP_SHARED | MAP_STACK | MAP_GROWSDOWN | MAP_HUGETLB | MAP_32BIT;
+
 	return (flags & (MAP_PRIVATE | MAP_ANONYMOUS)) == (MAP_PRIVATE | MAP_ANONYMOUS) && !(flags & never);
 }
 
@@ -131,6 +135,7 @@ static bool is_unopened(const char *start, size_t length)
 static void *map_reservation(const void *choice, size_t length)
 {
 	void *address;
+
 	if (far_allocate(length, WINDOW_PAGE, &address))
 		return NULL;
 	if (far_protect(address, length, PROT_NONE)) {
@@ -161,6 +166,7 @@ static void *map_for_heap(size_t length, int protection)
 {
 	void *address;
 	size_t alignment = length >= HEAP_SEGMENT_MIN ? HEAP_SEGMENT : WINDOW_PAGE;
+
 	if (far_allocate(length, alignment, &address) && far_allocate(length, WINDOW_PAGE, &address)) {
 		errno = ENOMEM;
 		return MAP_FAILED;
@@ -175,6 +181,7 @@ static void *map_far(size_t length)
 {
 	void *address;
 	int error = length > PTRDIFF_MAX ? -ENOMEM : far_allocate(length, WINDOW_PAGE, &address);
+
 	if (error) {
 		errno = ENOMEM;
 		return MAP_FAILED;
@@ -188,6 +195,7 @@ static void *map_far(size_t length)
 static void *map_unoccupied(void *address, size_t length, int protection, int flags)
 {
 	int error = is_ordinary_memory(protection, flags) ? far_allocate_at(address, length) : -EEXIST;
+
 	if (error) {
 		errno = error == -ENOMEM ? ENOMEM : EEXIST;
 		return MAP_FAILED;
@@ -201,6 +209,7 @@ static void *map_unoccupied(void *address, size_t length, int protection, int fl
 static int map_over(char *start, size_t length, int protection, int flags)
 {
 	const int memory = MAP_PRIVATE | MAP_ANONYMOUS;
+
 	note_opening();
 	if ((flags & (memory | MAP_SHARED | MAP_HUGETLB)) != memory || far_given_up(start, length))
 		return far_give_up(start, length);
@@ -217,6 +226,7 @@ static void *map_fixed(void *address, size_t length, int protection, int flags, 
 	char *start, *end = (char *)address + length;
 	size_t covered;
 	const int memory = MAP_PRIVATE | MAP_ANONYMOUS;
+
 	far_clip(address, length, &start, &covered);
 	/* Checked first, because an invalid call must not change the old mapping. */
 	if ((uintptr_t)address % WINDOW_PAGE || !(flags & (MAP_PRIVATE | MAP_SHARED))) {
@@ -243,6 +253,7 @@ static void *map_by_kind(void *address, size_t length, int protection, int flags
 {
 	char *start;
 	size_t covered;
+
 	if (for_heap && flags & MAP_ANONYMOUS && !(flags & MAP_FIXED))
 		return map_for_heap(length, protection);
 	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) {
@@ -287,6 +298,7 @@ static int outside(char *address, size_t length, int (*one)(void *, size_t, int)
 {
 	char *start, *end = address + length;
 	size_t covered;
+
 	if (!far_clip(address, length, &start, &covered))
 		return one(address, length, argument);
 	if (address < start && one(address, (size_t)(start - address), argument))
@@ -307,6 +319,7 @@ PRELOAD_EXPORT int munmap(void *address, size_t length)
 	char *start;
 	size_t covered;
 	bool for_heap = CALLER_IS_HEAP();
+
 	if (is_for_kernel(for_heap) || !far_clip(address, length, &start, &covered))
 		return kernel_munmap(address, length);
 	if ((uintptr_t)address % WINDOW_PAGE)
@@ -328,6 +341,7 @@ PRELOAD_EXPORT int mprotect(void *address, size_t length, int protection)
 	char *start;
 	size_t covered;
 	bool for_heap = CALLER_IS_HEAP();
+
 	if (is_for_kernel(for_heap) || !far_clip(address, length, &start, &covered))
 		return kernel_mprotect(address, length, protection);
 	if (!for_heap) {
@@ -343,6 +357,7 @@ PRELOAD_EXPORT int pkey_mprotect(void *address, size_t length, int protection, i
 {
 	char *start;
 	size_t covered;
+
 	if (preload_near || !far_clip(address, length, &start, &covered) || preload_mode() == PRELOAD_CHILD)
 		return kernel_pkey_mprotect(address, length, protection, key);
 	note_opening();
@@ -363,6 +378,7 @@ static int advise_far(char *start, size_t length, int advice)
 	case MADV_WILLNEED:
 	case MADV_PAGEOUT: {
 		int error = 0;
+
 		if (preload_mode() != PRELOAD_RUNNING)
 			return 0;
 		preload_near++;
@@ -398,9 +414,11 @@ static int advise_far(char *start, size_t length, int advice)
 static int advise_window(char *start, size_t length, int advice)
 {
 	char *end = start + length;
+
 	while (start < end) {
 		char *low, *high;
 		int error = 0;
+
 		far_next_given_up(start, end, &low, &high);
 		if (low > start)
 			error = advise_far(start, (size_t)(low - start), advice);
@@ -417,6 +435,7 @@ static int advise(void *address, size_t length, int advice, bool for_heap)
 {
 	char *start;
 	size_t covered;
+
 	if (is_for_kernel(for_heap) || !far_clip(address, length, &start, &covered))
 		return kernel_madvise(address, length, advice);
 	if ((uintptr_t)address % WINDOW_PAGE)
@@ -436,6 +455,7 @@ PRELOAD_EXPORT int madvise(void *address, size_t length, int advice)
 PRELOAD_EXPORT int posix_madvise(void *address, size_t length, int advice)
 {
 	int before = errno;
+
 	/* POSIX_MADV_DONTNEED must not lose contents, so it does nothing, as in glibc. */
 	if (advice == POSIX_MADV_DONTNEED)
 		return 0;

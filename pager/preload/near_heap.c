@@ -1,5 +1,7 @@
 #include "pager/preload/near_heap.h"
+
 #include "pager/preload/preload.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -30,6 +32,7 @@ static struct {
 int near_heap_reserve(void)
 {
 	char *base = kernel_mmap(NULL, RESERVATION, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
 	if (base == MAP_FAILED)
 		return -errno;
 	kernel_madvise(base, RESERVATION, MADV_NOHUGEPAGE);
@@ -46,6 +49,7 @@ bool near_heap_contains(const void *block)
 static unsigned class_of(size_t bytes)
 {
 	unsigned class = CLASS_MIN;
+
 	while (class < CLASSES && (size_t)1 << class < bytes)
 		class ++;
 	return class;
@@ -56,6 +60,7 @@ static struct header *cut_new(size_t bytes)
 {
 	if ((size_t)(heap.committed - heap.next) < bytes) {
 		size_t step = (bytes + COMMIT_STEP - 1) / COMMIT_STEP * COMMIT_STEP;
+
 		if (step > (size_t)(heap.end - heap.committed) ||
 		    kernel_mprotect(heap.committed, step, PROT_READ | PROT_WRITE))
 			return NULL;
@@ -89,6 +94,7 @@ static void *allocate(size_t size, size_t alignment, bool *ret_fresh)
 	unsigned class =
 	    size < RESERVATION && room < RESERVATION ? class_of(size + room + sizeof(struct header)) : CLASSES;
 	struct header *whole = class < CLASSES ? cut(class, ret_fresh) : NULL;
+
 	if (!whole) {
 		errno = ENOMEM;
 		return NULL;
@@ -104,6 +110,7 @@ static void *allocate(size_t size, size_t alignment, bool *ret_fresh)
 void *near_heap_allocate(size_t size, size_t alignment)
 {
 	bool fresh;
+
 	return allocate(size, alignment, &fresh);
 }
 
@@ -111,6 +118,7 @@ void *near_heap_zeroed(size_t count, size_t size)
 {
 	size_t bytes;
 	bool fresh;
+
 	if (__builtin_mul_overflow(count, size, &bytes)) {
 		errno = ENOMEM;
 		return NULL;
@@ -124,6 +132,7 @@ void *near_heap_zeroed(size_t count, size_t size)
 size_t near_heap_usable(const void *block)
 {
 	const struct header *header = (const struct header *)block - 1;
+
 	return (size_t)((const char *)header->whole + ((size_t)1 << header->class) - (const char *)block);
 }
 
@@ -135,6 +144,7 @@ void near_heap_free(void *block)
 	unsigned class = (unsigned)whole->class;
 	if (class >= CLASS_GIVEN_BACK) {
 		int error = errno;
+
 		if (kernel_madvise(whole, (size_t)1 << class, MADV_DONTNEED))
 			memset(whole, 0, (size_t)1 << class); /* madvise() fails for locked memory */
 		errno = error;

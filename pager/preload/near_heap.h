@@ -29,7 +29,8 @@ void near_heap_free(void *block);
 size_t near_heap_usable(const void *block);
 
 /* Hold the heap's lock during a fork. Otherwise the child could inherit the lock while another thread held it, and
-   nobody would release it there. Call prepare before the fork, and done after it, in the parent and in the child. */
+   nobody would release it there. near_heap_fork_prepare() must be called before the fork, and near_heap_fork_done()
+   after it, in parent and child. */
 void near_heap_fork_prepare(void);
 void near_heap_fork_done(void);
 

@@ -17,8 +17,10 @@
  * Any thread may call these functions. This file calls no file of the folder that calls preload_mode().
  */
 #include "pager/preload/preload.h"
+
 #include "common/log.h"
 #include "pager/preload/near_heap.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <mimalloc.h>
@@ -89,6 +91,7 @@ bool preload_is_heap_code(const void *address)
 void preload_mark(void)
 {
 	int *page = kernel_mmap(NULL, WINDOW_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
 	if (page == MAP_FAILED || kernel_madvise(page, WINDOW_PAGE, MADV_WIPEONFORK))
 		preload_give_up("cannot follow forks: this kernel has no MADV_WIPEONFORK (Linux 4.14)");
 	*page = 1;
@@ -132,6 +135,7 @@ void preload_begin(void)
 enum preload_mode preload_mode(void)
 {
 	enum preload_mode mode = __atomic_load_n(&preload.mode, __ATOMIC_ACQUIRE);
+
 	if (mode == PRELOAD_UNKNOWN) {
 		preload_begin();
 		return preload.mode;

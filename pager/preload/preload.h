@@ -37,6 +37,7 @@
 #include "pager/entry.h"
 #include "pager/pager.h"
 #include "pager/preload/settings.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>

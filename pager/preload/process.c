@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "pager/preload/near_heap.h"
 #include "pager/preload/preload.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -24,6 +25,7 @@ static struct entry fork_entry; /* guarded by preload.lock */
 static void fork_prepare(void)
 {
 	struct entry entry = entry_begin();
+
 	start_fork_prepare();
 	pthread_mutex_lock(&preload.lock);
 	fork_entry = entry;
@@ -35,6 +37,7 @@ static void fork_prepare(void)
 static void fork_done_in_parent(void)
 {
 	struct entry entry = fork_entry;
+
 	near_heap_fork_done();
 	far_fork_done();
 	child_after_in_parent();
@@ -46,6 +49,7 @@ static void fork_done_in_parent(void)
 static void fork_done_in_child(void)
 {
 	struct entry entry = fork_entry;
+
 	near_heap_fork_done();
 	far_fork_done();
 	pthread_mutex_unlock(&preload.lock);

@@ -10,6 +10,7 @@
  * Any thread may call these functions.
  */
 #include "pager/preload/preload.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -28,6 +29,7 @@ static void *fail(int error)
 static bool move_before_pager(char *target, char *source, size_t length)
 {
 	bool moved = false;
+
 	pthread_mutex_lock(&preload.lock);
 	if (preload_mode() == PRELOAD_WAITING)
 		moved = kernel_mremap(source, length, length, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
@@ -39,6 +41,7 @@ static bool move_before_pager(char *target, char *source, size_t length)
 static void copy_page(char *target, const char *source)
 {
 	static const char zeroes[WINDOW_PAGE];
+
 	/* A page of zeroes is not written, so it stays untouched in the target and uses no memory. */
 	if (memcmp(source, zeroes, WINDOW_PAGE) != 0)
 		memcpy(target, source, WINDOW_PAGE);
@@ -62,6 +65,7 @@ static void move(char *target, char *source, size_t length)
 		return;
 	for (size_t step; length; target += step, source += step, length -= step) {
 		int protection = far_protection(source, length, &step);
+
 		if (!(protection & PROT_READ))
 			far_protect(source, step, PROT_READ);
 		copy_pages(target, source, step);
@@ -84,9 +88,11 @@ static int clear_target(char *target, size_t length)
 {
 	char *start;
 	size_t covered;
+
 	if (!far_clip(target, length, &start, &covered)) {
 		void *got =
 		    kernel_mmap(target, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
 		return got == MAP_FAILED ? -errno : 0;
 	}
 	if (start != target || covered != length)
@@ -106,6 +112,7 @@ static int choose_target(size_t length, int flags, void *wanted, char *old, size
 {
 	void *target = wanted;
 	int error;
+
 	if (flags & MREMAP_FIXED) {
 		if ((uintptr_t)wanted % WINDOW_PAGE ||
 		    ((char *)wanted < old + old_length && old < (char *)wanted + length))
@@ -122,6 +129,7 @@ static int choose_target(size_t length, int flags, void *wanted, char *old, size
 static void *remap_far(char *old, size_t old_length, size_t new_length, int flags, void *wanted)
 {
 	const int known = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+
 	if ((uintptr_t)old % WINDOW_PAGE || !new_length || !old_length || flags & ~known || new_length > PTRDIFF_MAX ||
 	    old_length > PTRDIFF_MAX || (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) && !(flags & MREMAP_MAYMOVE)) ||
 	    (flags & MREMAP_DONTUNMAP && old_length != new_length))
@@ -159,8 +167,10 @@ static void *remap(void *old, size_t old_length, size_t new_length, int flags, v
 {
 	char *start;
 	size_t covered;
+
 	if (far_clip(old, old_length ? old_length : 1, &start, &covered)) {
 		void *moved = remap_far(old, old_length, new_length, flags, wanted);
+
 		if (moved != MAP_FAILED) {
 			preload_count((int64_t)new_length - (int64_t)old_length);
 			preload_start_if_due();
@@ -169,6 +179,7 @@ static void *remap(void *old, size_t old_length, size_t new_length, int flags, v
 	}
 	if (flags & MREMAP_FIXED && far_clip(wanted, new_length, &start, &covered)) {
 		int error = far_give_up(start, covered);
+
 		if (error)
 			return fail(error);
 	}
@@ -178,6 +189,7 @@ static void *remap(void *old, size_t old_length, size_t new_length, int flags, v
 PRELOAD_EXPORT void *mremap(void *old, size_t old_length, size_t new_length, int flags, ...)
 {
 	va_list arguments;
+
 	va_start(arguments, flags);
 	void *wanted = flags & MREMAP_FIXED ? va_arg(arguments, void *) : NULL;
 	va_end(arguments);

@@ -1,5 +1,7 @@
 #include "pager/preload/report.h"
+
 #include "pager/preload/preload.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -10,6 +12,7 @@ static const struct report *claimed;
 struct pager_counters *report_claim(const char *path)
 {
 	struct stat status;
+
 	if (!path)
 		return NULL;
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -28,6 +31,7 @@ struct pager_counters *report_claim(const char *path)
 	claimed = report;
 	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
 		int32_t free_slot = 0;
+
 		if (__atomic_compare_exchange_n(&report->slots[i].pid, &free_slot, getpid(), false, __ATOMIC_ACQ_REL,
 						__ATOMIC_RELAXED))
 			return &report->slots[i].counters;
@@ -39,6 +43,7 @@ void report_pager(int uffd, const struct window *window)
 {
 	const struct report_pager pager = {getpid(), uffd, (uintptr_t)window->base, window->length};
 	int fd = claimed ? open(claimed->told, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+
 	if (fd < 0)
 		return;
 	if (write(fd, &pager, sizeof pager) < 0) {

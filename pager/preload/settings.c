@@ -1,7 +1,9 @@
 /* The loader's own first allocations may call settings_read() before the C library has set `environ`. settings_read()
    then reads /proc/self/environ. */
 #include "pager/preload/settings.h"
+
 #include "common/size.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 static char *keep(struct settings *settings, const char *value)
 {
 	size_t size = strlen(value) + 1;
+
 	if (size > sizeof settings->text - settings->text_used)
 		return NULL;
 	char *copy = memcpy(settings->text + settings->text_used, value, size);
@@ -31,6 +34,7 @@ static bool take_size(const char *value, uint64_t *ret_bytes)
 static bool take_number(const char *value, unsigned *ret_number)
 {
 	unsigned number = 0;
+
 	if (!*value)
 		return false;
 	for (; *value; value++) {
@@ -45,6 +49,7 @@ static bool take_number(const char *value, unsigned *ret_number)
 static bool take_donors(struct settings *settings, const char *value)
 {
 	char *rest = keep(settings, value);
+
 	if (!rest)
 		return false;
 	unsigned count = 0;
@@ -78,6 +83,7 @@ static void take(struct settings *settings, const char *entry)
 					    "SPIN_US",     "WINDOW",  "REPORT",   "START_BYTES", "REPLICAS",
 					    "SCRUB_RATE",  "ENCRYPT", "BACKUP",   "UNSAFE_DIO",  "VERBOSE",
 					    "DONORS_FILE", "USER"};
+
 	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
 		return;
 	entry += strlen(PREFIX);
@@ -157,10 +163,12 @@ static void read_proc(struct settings *settings)
 	size_t used = 0;
 	bool skipping = false;
 	int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+
 	if (fd < 0)
 		return;
 	for (;;) {
 		ssize_t got = read(fd, buffer + used, sizeof buffer - used);
+
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
@@ -198,6 +206,7 @@ bool settings_read(struct settings *settings)
 		settings->options.window = WINDOW_DEFAULT;
 	if (!settings->start_bytes) {
 		uint64_t quarter = settings->options.local / 4;
+
 		settings->start_bytes = quarter < START_MAX ? quarter : START_MAX;
 	}
 	return true;

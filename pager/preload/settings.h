@@ -21,6 +21,7 @@
 #define PAGER_PRELOAD_SETTINGS_H
 
 #include "farpage/farpage.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -23,6 +23,7 @@
 #include "pager/preload/latch.h"
 #include "pager/preload/preload.h"
 #include "pager/preload/report.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -63,6 +64,7 @@ static void start_pager(void)
 	   it does not follow the donors file. */
 	const char *donors_file = preload.own_malloc ? NULL : settings->donors_file;
 	struct store *store;
+
 	if (settings->wrong) {
 		log_error("cannot understand the environment variable FARPAGE_%s; use `farpage run`", settings->wrong);
 		preload_give_up(NULL);
@@ -103,6 +105,7 @@ static void *starter(void *unused)
 static void make_starter(void)
 {
 	pthread_t thread;
+
 	preload_near++;
 	if (thread_start(&thread, "farpage-start", STARTER_STACK, starter, NULL))
 		preload_give_up("there is no room for the thread that starts the pager");
@@ -125,10 +128,12 @@ static void await(void)
 	uint64_t now = clock_now();
 	uint64_t end =
 	    __atomic_load_n(&start.begun, __ATOMIC_ACQUIRE) + (preload.own_malloc ? PATIENCE_OWN_MALLOC : PATIENCE);
+
 	if (end < now + STEP)
 		end = now + STEP;
 	for (; !latch_is_set(&start.done) && now < end; now = clock_now()) {
 		uint64_t left = end - now;
+
 		latch_wait(&start.done,
 			   &(struct timespec){.tv_sec = (time_t)(left / NS_S), .tv_nsec = (long)(left % NS_S)});
 	}

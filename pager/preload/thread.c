@@ -8,8 +8,10 @@
  * calls pthread_create(), which then uses one of them.
  */
 #include "common/thread.h"
+
 #include "pager/preload/latch.h"
 #include "pager/preload/preload.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -40,6 +42,7 @@ static struct {
 static void *near_thread_run(void *data)
 {
 	struct near_thread thread = *(struct near_thread *)data;
+
 	preload_near = 1;
 	free(data);
 	uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
@@ -49,6 +52,7 @@ static void *near_thread_run(void *data)
 static void *spare_run(void *data)
 {
 	struct spare *spare = data;
+
 	latch_await(&spare->called);
 	return spare->call.run(spare->call.argument);
 }
@@ -56,9 +60,11 @@ static void *spare_run(void *data)
 int thread_spares_prepare(void)
 {
 	int error = 0;
+
 	preload_near++;
 	while (!error && spares.made < SPARES) {
 		struct spare *spare = &spares.all[spares.made];
+
 		error = thread_start(&spare->thread, "farpage-spare", SPARE_STACK, spare_run, spare);
 		spares.made += !error;
 	}
@@ -78,6 +84,7 @@ static int call_spare(pthread_t *ret_thread, const pthread_attr_t *attributes, s
 {
 	size_t stack = 0;
 	int detached = PTHREAD_CREATE_JOINABLE;
+
 	if (attributes) {
 		pthread_attr_getstacksize(attributes, &stack);
 		pthread_attr_getdetachstate(attributes, &detached);
@@ -98,6 +105,7 @@ PRELOAD_EXPORT int pthread_create(pthread_t *ret_thread, const pthread_attr_t *a
 				  void *argument)
 {
 	static int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
 	if (!create)
 		create = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
 		    RTLD_NEXT, "pthread_create");

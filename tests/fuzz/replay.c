@@ -3,6 +3,7 @@
  * prefix of the file. A target that finds a fault aborts.
  */
 #include "tests/lib/tap.h"
+
 #include <stdint.h>
 
 #define INPUT_MAX (1u << 16)
@@ -13,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void run(const uint8_t *data, size_t size)
 {
 	uint8_t *exact = malloc(size ? size : 1);
+
 	if (!exact)
 		abort();
 	memcpy(exact, data, size);
@@ -23,8 +25,10 @@ static void run(const uint8_t *data, size_t size)
 int main(int argc, char **argv)
 {
 	static uint8_t data[INPUT_MAX];
+
 	for (int i = 1; i < argc; i++) {
 		FILE *file = fopen(argv[i], "rb");
+
 		if (!ok(file, "%s can be opened", argv[i]))
 			continue;
 		size_t size = fread(data, 1, sizeof data, file);

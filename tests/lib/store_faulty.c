@@ -1,5 +1,6 @@
 /* store_faulty: see store_faulty.h. */
 #include "tests/lib/store_faulty.h"
+
 #include "common/random.h"
 
 #include <errno.h>

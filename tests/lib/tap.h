@@ -18,6 +18,7 @@ __attribute__((format(printf, 5, 6), unused)) static bool tap_ok(bool good, cons
 								 int line, const char *format, ...)
 {
 	char name[256];
+
 	__builtin_va_list arguments;
 	__builtin_va_start(arguments, format);
 	vsnprintf(name, sizeof name, format, arguments);

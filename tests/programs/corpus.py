@@ -214,7 +214,7 @@ class Corpus:
             return result.returncode != 0 and result.stdout == b"" and "cannot read key file" in said
         # A server may keep its children's standard error. Then only the last line says so.
         return wanted == "stopped" and figures.get("children_stopped", 0) > 0 and \
-            ("--engine swap carries such programs" in said or "stopped for want of memory" in said)
+            ("--engine swap can run such programs" in said or "stopped for want of memory" in said)
 
     def run(self, one):
         why = lacking(one)

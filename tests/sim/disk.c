@@ -2,7 +2,6 @@
 #include "tests/sim/disk.h"
 
 #include "client/backup/backup_disk.h"
-
 #include "client/store.h"
 #include "tests/sim/descriptors.h"
 

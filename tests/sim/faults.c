@@ -1,6 +1,5 @@
 /* faults: draws the faults of a history and their times, and carries them out. See history.h. */
 #include "tests/sim/history.h"
-
 #include "tests/sim/net.h"
 
 #include <string.h>

@@ -84,7 +84,7 @@ void history_run(uint64_t seed, enum world_telling telling, struct history_resul
 
 /* --- Between history.c and faults.c ------------------------------------------------------------------------------ */
 
-/* Returns the bitmap of the donors in the domain of @donor, which includes @donor. */
+/* Returns the bitmap of the donors in the domain of @donor, including @donor itself. */
 unsigned history_mates(const struct history *history, unsigned donor);
 void faults_begin(struct history *history);
 /* Ends all faults. */

@@ -10,7 +10,8 @@
 
 struct net net;
 
-/* Unused blocks of memory, one list for each size in pages. A block holds the data of an operation that is under way. */
+/* Unused blocks of memory, one list for each size in pages. A block holds the data of an operation that is in
+   flight. */
 static struct spare {
 	struct spare *next;
 } * spares[CLASSES];

@@ -23,7 +23,7 @@
 
 #define NET_URI_MAX 64u
 #define NET_WATCHES 4u
-/* The most messages that may be under way in a pipe. */
+/* The most messages that may be in flight in a pipe. */
 #define NET_MESSAGES_MAX 32u
 
 /* Delays and losses of this history. */

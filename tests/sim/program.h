@@ -63,7 +63,7 @@ struct worker {
 	uint8_t *data;
 	struct program_slot slots[PROGRAM_DEPTH_MAX];
 	unsigned active;
-	uint64_t discard_page; /* the first page of the discard under way, if discard_count is not 0 */
+	uint64_t discard_page; /* the first page of the discard in progress, if discard_count is not 0 */
 	uint32_t discard_count;
 };
 

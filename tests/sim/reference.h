@@ -22,7 +22,7 @@ struct reference_page {
 	bool zeroes;      /* a torn page may also be zeroes */
 	bool torn;        /* a write after the last completed one was cut off or failed */
 	bool saved;       /* its contents are also on the disk of a backup */
-	bool writing;     /* a write or discard is under way */
+	bool writing;     /* a write or discard is in progress */
 	uint8_t readers;
 	uint32_t under_way; /* the version being written */
 	uint16_t generation;

@@ -341,7 +341,7 @@ void worker_inherit(struct worker *worker, const struct worker *before, struct p
 	}
 }
 
-/* Submits again the requests that the earlier process had under way. */
+/* Submits again the requests that the earlier process had in flight. */
 static void requests_repeat(struct worker *worker)
 {
 	struct program *program = worker->program;

@@ -477,15 +477,7 @@ class Rig:
                 machine.complaints()
 
 
-class Nowhere:
-    def write(self, _):
-        pass
-
-    def flush(self):
-        pass
-
-
-NOWHERE = Nowhere()
+NOWHERE = open(os.devnull, "wb")
 Options = collections.namedtuple("Options", "memory cpus timeout kernel_argument variables", defaults=({},))
 
 

@@ -76,11 +76,13 @@ static char floor_page[4096];
 static void *resolve(void *argument)
 {
 	struct uffd_msg message;
+
 	(void)argument;
 	pin(0, 0);
 	while (read(floor_uffd, &message, sizeof message) == (ssize_t)sizeof message) {
 		struct uffdio_copy copy = {
 		    .dst = message.arg.pagefault.address & ~(PAGE - 1), .src = (uintptr_t)floor_page, .len = PAGE};
+
 		ioctl(floor_uffd, UFFDIO_COPY, &copy);
 		if (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE)
 			break; /* the last fault is a write */
@@ -93,6 +95,7 @@ static struct quantiles bare_fault(void)
 	size_t length = 64 * MIB;
 	volatile char *memory =
 	    mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
 	madvise((void *)(uintptr_t)memory, length, MADV_NOHUGEPAGE);
 	floor_uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	struct uffdio_api api = {.api = UFFD_API};
@@ -108,6 +111,7 @@ static struct quantiles bare_fault(void)
 	for (unsigned i = 0; i < FAULTS / 2; i++) {
 		uint64_t page = i * 7919ull % (pages - 1);
 		uint64_t start = clock_now();
+
 		(void)memory[page * PAGE];
 		samples_add(&samples, clock_now() - start);
 	}
@@ -123,6 +127,7 @@ static void spin_transfer(int fd, char *data, size_t length, bool out)
 	for (size_t done = 0; done < length;) {
 		ssize_t part = out ? send(fd, data + done, length - done, MSG_DONTWAIT | MSG_NOSIGNAL)
 				   : recv(fd, data + done, length - done, MSG_DONTWAIT);
+
 		if (part > 0)
 			done += (size_t)part;
 		else if (part == 0 || (errno != EAGAIN && errno != EINTR))
@@ -136,6 +141,7 @@ static struct quantiles bare_round_trip(void)
 	int listener = loopback_listen(&port), one = 1;
 	char request[32] = {0}, page[4096] = {0};
 	pid_t child = fork();
+
 	if (child == 0) {
 		pin(0, 1);
 		int fd = accept(listener, NULL, NULL);
@@ -150,6 +156,7 @@ static struct quantiles bare_round_trip(void)
 	pin(0, 0);
 	for (unsigned i = 0; i < FAULTS; i++) {
 		uint64_t start = clock_now();
+
 		spin_transfer(fd, request, sizeof request, true);
 		spin_transfer(fd, page, sizeof page, false);
 		samples_add(&samples, clock_now() - start);
@@ -174,6 +181,7 @@ static struct farpage *open_far(char **donors, unsigned count, size_t local)
 	    .window = 512 * MIB,
 	    .encrypt = encrypt,
 	};
+
 	if (farpage_open(&options, &farpage))
 		exit(1);
 	return farpage;
@@ -182,6 +190,7 @@ static struct farpage *open_far(char **donors, unsigned count, size_t local)
 static volatile char *map_filled(struct farpage *farpage, size_t length)
 {
 	void *address;
+
 	if (farpage_map(farpage, length, &address))
 		die("map");
 	uint64_t *words = address;
@@ -203,10 +212,12 @@ static struct quantiles far_fault(char **donors, unsigned count)
 	struct farpage *farpage = open_far(donors, count, 160 * MIB);
 	volatile char *memory = map_filled(farpage, 128 * MIB);
 	uint64_t pages = 128 * MIB / PAGE;
+
 	farpage_advise(farpage, (void *)(uintptr_t)memory, 128 * MIB, FARPAGE_PAGEOUT);
 	for (unsigned i = 0; i < FAULTS; i++) {
 		uint64_t page = i * 7919ull % pages, start = clock_now();
 		uint64_t word = *(volatile uint64_t *)(volatile void *)(memory + page * PAGE);
+
 		samples_add(&samples, clock_now() - start);
 		check(page, word);
 	}
@@ -230,12 +241,14 @@ static double touch(struct farpage *farpage, volatile char *memory, bool write, 
 	uint64_t pages = 256 * MIB / PAGE;
 	struct random_state random;
 	struct farpage_stats before, after;
+
 	random_seed(&random, write ? 3 : 2);
 	farpage_get_stats(farpage, &before);
 	uint64_t begin = clock_now();
 	for (unsigned i = 0; i < TOUCHES; i++) {
 		uint64_t page = random_below(&random, pages), start = clock_now();
 		volatile uint64_t *word = (volatile uint64_t *)(volatile void *)(memory + page * PAGE);
+
 		if (write)
 			word[9]++;
 		check(page, word[0]);
@@ -255,6 +268,7 @@ static struct rates quarter(char **donors, unsigned count)
 	volatile char *memory = map_filled(farpage, 256 * MIB);
 	uint64_t pages = 256 * MIB / PAGE;
 	struct rates rates;
+
 	rates.reads = touch(farpage, memory, false, &rates.read);
 	rates.writes = touch(farpage, memory, true, &rates.write);
 	farpage_advise(farpage, (void *)(uintptr_t)memory, 256 * MIB, FARPAGE_PAGEOUT);
@@ -273,6 +287,7 @@ static void random_step(struct farpage *farpage, volatile char *memory, bool wri
 {
 	struct farpage_stats before, after;
 	struct quantiles quantiles;
+
 	printf("ready\n");
 	fflush(stdout);
 	if (getchar() == EOF)
@@ -292,6 +307,7 @@ static void random_steps(char **donors, unsigned count)
 {
 	struct farpage *farpage = open_far(donors, count, 64 * MIB);
 	volatile char *memory = map_filled(farpage, 256 * MIB);
+
 	random_step(farpage, memory, false);
 	random_step(farpage, memory, true);
 	farpage_close(farpage);
@@ -302,6 +318,7 @@ static void compare_encrypted_rates(char **donors, unsigned count)
 {
 	struct rounds reads[2] = {0}, writes[2] = {0};
 	cpu_set_t all;
+
 	CPU_ZERO(&all);
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
 		CPU_SET(cpu, &all);
@@ -324,9 +341,11 @@ static void compare_encrypted_rates(char **donors, unsigned count)
 static void compare_encrypted(char **donors, unsigned count)
 {
 	struct rounds p50[2] = {0}, p99[2] = {0}, ratios = {0};
+
 	pin(0, 0); /* as for the floor */
 	for (unsigned i = 0; i < ENCRYPT_ROUNDS; i++) {
 		struct quantiles far[2];
+
 		for (unsigned j = 0; j < 2; j++) {
 			encrypt = (i + j) % 2;
 			far[encrypt] = far_fault(donors, count);
@@ -356,6 +375,7 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(argv[1], "--faults") == 0) {
 		struct quantiles resolve = bare_fault(), far = far_fault(argv + 2, (unsigned)argc - 2);
+
 		printf("resolve_us %.1f\nfault_us %.1f\nfault_p99_us %.1f\n", resolve.p50, far.p50, far.p99);
 		return 0;
 	}
@@ -375,6 +395,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct quantiles fault = bare_fault(), trip = bare_round_trip();
 		struct quantiles far = far_fault(argv + 1, (unsigned)argc - 1);
+
 		sched_setaffinity(0, sizeof all, &all); /* the other figures are of a program without pinned threads */
 		struct rates rates = quarter(argv + 1, (unsigned)argc - 1);
 		rounds_add(&fault50, fault.p50), rounds_add(&fault99, fault.p99), rounds_add(&trip50, trip.p50);

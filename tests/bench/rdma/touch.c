@@ -13,6 +13,7 @@
  */
 #include "common/clock.h"
 #include "common/histogram.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # test_death_jobs.sh: kills a donor under fio, and another donor under mkfs and a copy of files. The jobs end, with
-# errors or without, and none hangs. The device goes on, and data that is written later is right. With FUSE the test
+# errors or without, and none hangs. The device continues, and data that is written later is right. With FUSE the test
 # then kills the daemon under each job. The jobs end as well, and the device is removed.
 . tests/func/blockdev/device.sh
 device_require fio mkfs.ext4 fsck.ext4

@@ -222,7 +222,7 @@ def sigterm_detaches_and_sighup_does_not(donor):
     before = disks.known()["a"]
     for pid in (before["keeper"], before["pid"]): # as a terminal that closes does
         os.kill(pid, signal.SIGHUP)
-    ok(wait_until(lambda: LOG.read_text().count("SIGHUP: there is nothing to read anew") == 2) and
+    ok(wait_until(lambda: LOG.read_text().count("SIGHUP: there is nothing to read again") == 2) and
        disks.known()["a"]["state"] == "serving" and disks.known()["a"]["pid"] == before["pid"],
        "a device goes on after SIGHUP of its daemon", LOG.read_text())
     os.kill(disks.known()["a"]["keeper"], signal.SIGTERM)

@@ -16,8 +16,7 @@ MIB = 1 << 20
 LOCAL = 24 * MIB
 GROUPS = Path("/sys/fs/cgroup")
 
-# Fills argv[1] MiB with a pattern, and checks each page. argv[2] "three" does so in three processes at once. "fork" and
-# "leave" go on in a child. "lock" first locks all the memory that the group has for 200 ms, so that a child finds none.
+# Fills argv[1] MiB with a pattern, and checks each page. argv[2] "three" does so in three processes at once. "fork" and "leave" continue in a child. "lock" first locks all the memory that the group has for 200 ms, so that a child finds none.
 PROGRAM = """
 #include <signal.h>
 #include <stdio.h>

@@ -34,7 +34,7 @@ void proxy_cut(struct proxy *proxy);
 /* Stops (@dead) or resumes carrying bytes, in both directions. Neither side is told. */
 void proxy_die(struct proxy *proxy, bool dead);
 /*
- * Acts as a donor that was killed while the kernel still closes its sockets. Resets every connection and the next
+ * Acts as a donor that was killed, and whose sockets the kernel is still closing. Resets every connection and the next
  * @resets new ones. Later connections are refused. Cannot be undone.
  */
 void proxy_kill(struct proxy *proxy, unsigned resets);

@@ -105,7 +105,7 @@ static void donor_killed_amid_requests_loses_no_page(void)
 	rig_close(&rig);
 }
 
-/* All donors are killed. The store goes on with its old pages, and takes new ones. */
+/* All donors are killed. The store continues with its old pages, and takes new ones. */
 static void store_goes_on_without_donors(unsigned donors, unsigned replicas)
 {
 	struct store_stats stats;
@@ -402,7 +402,7 @@ static void taken_memory_leaves_pages_on_the_backup(void)
 	rig_close(&rig);
 }
 
-/* The only donor is drained without a deadline, and requests go on. */
+/* The only donor is drained without a deadline, and requests continue. */
 static void drained_donor_leaves_pages_on_the_backup(void)
 {
 	struct store_stats stats;

@@ -1,6 +1,6 @@
 /*
- * Two replicas on real donors in two racks of two donors. A whole rack is killed while requests go on, and no page is
- * lost. The replicas of the killed rack are rebuilt only in that rack, once it is back.
+ * Two replicas on real donors in two racks of two donors. A whole rack is killed while requests continue, and no page
+ * is lost. The replicas of the killed rack are rebuilt only in that rack, once it is back.
  */
 #include "common/clock.h"
 #include "tests/func/client/traffic.h"

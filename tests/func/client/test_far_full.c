@@ -35,7 +35,7 @@ static void full_donors_refuse_new_chunks_only(struct rig *rig)
 	   "store_stats() counts no available bytes when donors are full");
 }
 
-/* A run that ends in a chunk without room fails as a whole, after its requests under way have ended. */
+/* A run that ends in a chunk without room fails as a whole, after its requests in flight have ended. */
 static void run_that_does_not_fit_fails_whole(struct rig *rig)
 {
 	uint64_t first = SLABS * RIG_SLAB_PAGES - 8;

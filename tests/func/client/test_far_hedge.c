@@ -362,8 +362,8 @@ static void wrong_hedge_is_not_believed(struct rig *rig)
 
 	hook.slow = usual_donor(rig);
 	/*
-	 * Repeats until a read goes to the slow donor first. A read that goes to the other donor first is found
-	 * wrong there. It is then sent to the slow donor, and is held back as well.
+	 * Repeats until a read goes to the slow donor first. A read that goes to the other donor first gets wrong bytes
+	 * there. It is then sent to the slow donor, and is held back as well.
 	 */
 	for (unsigned i = 0; i < 1000 && !got; i++) {
 		hook.wrong = NOBODY;

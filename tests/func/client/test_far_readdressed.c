@@ -15,7 +15,7 @@ static struct rig rig;
 static char old[64]; /* the first donor's address through the proxy */
 static const char *first, *second, *third;
 
-/* Renames a version of the donors file over it that names these donors. @last may be NULL. */
+/* Replaces the donors file, by rename(2), with one that names these donors. @last may be NULL. */
 static void name(const char *one, const char *other, const char *last)
 {
 	char text[256];

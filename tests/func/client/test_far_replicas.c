@@ -14,7 +14,7 @@
 #define BEGUN "lack a replica"
 #define DONE "rebuild: done"
 /*
- * A donor that stops is noticed within 0.8 s. Requests that wait for it should go on within 0.2 s more. Because the
+ * A donor that stops is noticed within 0.8 s. Requests that wait for it should continue within 0.2 s more. Because the
  * machine may be busy, the test only prints the longest wait, and checks that it is shorter than the timeout.
  */
 #define TIMEOUT_MS 10000u
@@ -44,7 +44,7 @@ static void check(struct rig *rig, const char *name)
 	ok(!stats.lost_pages && !stats.checksum_errors, "%s: no page is lost, and no stale page is read", name);
 }
 
-/* A signal sent to a donor while requests go on. */
+/* A signal sent to a donor while requests continue. */
 struct blow {
 	pid_t pid;
 	int signal;

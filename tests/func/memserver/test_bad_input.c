@@ -51,9 +51,9 @@ static void bad_options_are_refused(void)
 		"01234567890123456789012345678901");
 	refused("a donor whose --drain-file is in a missing folder", "--drain-file /no/where: No such file",
 		"make its folder", "--donate", "64M", "--drain-file", "/no/where");
-	refused("a donor whose --drain-file has other contents", "--drain-file /proc/version: is something else",
+	refused("a donor whose --drain-file has other contents", "--drain-file /proc/version: is another file",
 		"would be removed", "--donate", "64M", "--drain-file", "/proc/version");
-	refused("a donor whose --drain-file is a folder", "--drain-file /tmp", "give the name of one", "--donate",
+	refused("a donor whose --drain-file is a folder", "--drain-file /tmp", "give the name of a file", "--donate",
 		"64M", "--drain-file", "/tmp");
 	refused("a donor that lends less than one slab", "less than one slab of 64M", "smaller --slab", "--donate",
 		"1M");

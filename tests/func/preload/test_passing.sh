@@ -37,7 +37,7 @@ kill -TERM $pid
 wait $pid
 expect "farpage run exits with 128 + 15 if its command dies of a SIGTERM passed on" 143 $?
 
-# Job control: farpage run and its command stop together and go on together.
+# Job control: farpage run and its command stop together and continue together.
 : >"$FOLDER/out"
 set -m
 "${run[@]}" --quiet -- bash -c 'echo $$; while [ ! -e "$0" ]; do sleep 0.02; done; exit 3' "$FOLDER/go" >"$FOLDER/out" &

@@ -1,5 +1,5 @@
 #!/bin/bash
-# A job, or its only donor, is stopped for a while. Afterwards the job goes on with all of its memory. A signal ends a
+# A job, or its only donor, is stopped for a while. Afterwards the job continues with all of its memory. A signal ends a
 # job that waits for its donor.
 . tests/lib/donor.sh
 require_userfaultfd

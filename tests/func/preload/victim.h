@@ -21,6 +21,7 @@
 static inline size_t victim_size(void)
 {
 	const char *text = getenv("SIZE_MB");
+
 	return (text ? (size_t)atol(text) : 64) * MB;
 }
 
@@ -29,20 +30,23 @@ static inline void fill(void *memory, size_t length, uint64_t seed)
 {
 	for (size_t at = 0; at < length; at += PAGE) {
 		uint64_t *words = (uint64_t *)((char *)memory + at);
+
 		words[0] = mix(seed + at);
 		words[511] = ~words[0];
 	}
 }
 
 /*
- * Counts the pages that differ from those of fill(). @memory lies @offset bytes behind the start of the range that
+ * Counts the pages that differ from those of fill(). @memory lies @offset bytes after the start of the range that
  * fill() has filled.
  */
 static inline size_t wrong(const void *memory, size_t length, uint64_t seed, size_t offset)
 {
 	size_t count = 0;
+
 	for (size_t at = 0; at < length; at += PAGE) {
 		const uint64_t *words = (const uint64_t *)((const char *)memory + at);
+
 		count += words[0] != mix(seed + offset + at) || words[511] != ~words[0];
 	}
 	return count;
@@ -53,6 +57,7 @@ static inline size_t not_zero(const void *memory, size_t length)
 {
 	const uint64_t *words = memory;
 	size_t count = 0;
+
 	for (size_t i = 0; i < length / sizeof *words; i++)
 		count += words[i] != 0;
 	return count;
@@ -62,6 +67,7 @@ static inline size_t not_zero(const void *memory, size_t length)
 static inline char *map_memory(size_t length)
 {
 	char *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
 	if (memory == MAP_FAILED) {
 		printf("Bail out! cannot map %zu bytes\n", length);
 		exit(EXIT_FAILURE);
@@ -73,6 +79,7 @@ static inline char *map_memory(size_t length)
 static inline bool readable(const void *address)
 {
 	int fds[2];
+
 	if (pipe(fds))
 		return false;
 	bool yes = write(fds[1], address, 1) == 1;
@@ -86,6 +93,7 @@ static inline bool readable(const void *address)
 static inline bool writable(void *address)
 {
 	int fds[2];
+
 	if (pipe(fds))
 		return false;
 	bool yes = write(fds[1], "w", 1) == 1 && read(fds[0], address, 1) == 1;

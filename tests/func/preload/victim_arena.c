@@ -30,9 +30,11 @@ void *malloc(size_t length)
 {
 	size_t bytes = (length + 31) / 16 * 16;
 	char *block = NULL;
+
 	lock();
 	if (bytes > left) {
 		size_t wanted = bytes > ARENA ? bytes : ARENA;
+
 		arena = mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		left = arena == MAP_FAILED ? 0 : wanted;
 	}
@@ -56,8 +58,10 @@ void *calloc(size_t count, size_t length)
 void *realloc(void *block, size_t length)
 {
 	void *longer = malloc(length);
+
 	if (longer && block) {
 		size_t before = *(size_t *)((char *)block - 16);
+
 		memcpy(longer, block, before < length ? before : length);
 	}
 	return longer;
@@ -79,6 +83,7 @@ struct share {
 static struct share *blocks_make(uint64_t seed, size_t count)
 {
 	struct share *share = malloc(sizeof *share + count * sizeof *share->blocks);
+
 	share->seed = seed;
 	share->count = count;
 	for (size_t i = 0; i < count; i++) {
@@ -93,6 +98,7 @@ static struct share *blocks_make(uint64_t seed, size_t count)
 static size_t blocks_wrong(const struct share *share, size_t first)
 {
 	size_t count = 0;
+
 	for (size_t i = 0; i < share->count && i < first; i++)
 		count += share->blocks[i][0] != mix(share->seed + i) ||
 			 share->blocks[i][BLOCK / 8 - 1] != ~share->blocks[i][0];
@@ -109,6 +115,7 @@ static void child_forked_before_pager_uses_memory(void)
 {
 	int status = -1;
 	pid_t child = fork();
+
 	if (child == 0)
 		_exit(blocks_wrong(blocks_make(11, victim_size() / 2 / BLOCK), SIZE_MAX) ? 1 : 0);
 	waitpid(child, &status, 0);
@@ -122,6 +129,7 @@ int main(void)
 	struct share *shares[THREADS];
 	size_t bad = 0;
 	int status = -1;
+
 	alarm(100); /* ends a test that hangs */
 	child_forked_before_pager_uses_memory();
 	for (uintptr_t i = 0; i < THREADS; i++)

@@ -5,6 +5,7 @@
  */
 #include "pager/counters.h"
 #include "tests/func/preload/victim.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -14,6 +15,7 @@ static const volatile struct pager_counters *own_counters(void)
 	const char *path = getenv("FARPAGE_REPORT");
 	int fd = path ? open(path, O_RDONLY) : -1;
 	const struct report *report = mmap(NULL, sizeof *report, PROT_READ, MAP_SHARED, fd, 0);
+
 	for (unsigned i = 0; report != MAP_FAILED && i < REPORT_SLOTS; i++)
 		if (report->slots[i].pid == getpid())
 			return &report->slots[i].counters;
@@ -23,6 +25,7 @@ static const volatile struct pager_counters *own_counters(void)
 static size_t check(char *memory, size_t size, unsigned seed)
 {
 	size_t bad = 0;
+
 	/* Makes the compiler read the memory in each call, although nothing writes to it in between. */
 	__asm__ volatile("" ::: "memory");
 	for (size_t at = 0; at < size; at += PAGE)
@@ -36,6 +39,7 @@ int main(int argc, char **argv)
 	char *memory = map_memory(size), byte;
 	const volatile struct pager_counters *counters;
 	int fd;
+
 	fill(memory, size, 1);
 	counters = own_counters();
 	if (!counters || !counters->far_pages)

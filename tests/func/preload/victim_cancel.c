@@ -1,6 +1,6 @@
 /*
  * Threads with a pending cancellation call functions that are no cancellation points: memory calls and fork. The calls
- * return, and the rest of the program goes on.
+ * return, and the rest of the program continues.
  */
 #include "tests/func/preload/victim.h"
 
@@ -26,6 +26,7 @@ static void pageout(void)
 static void discard(void)
 {
 	char *mine = map_memory(4 * SHARE);
+
 	fill(mine, 4 * SHARE, 7);
 	madvise(mine, 2 * SHARE, MADV_DONTNEED);
 	munmap(mine, 4 * SHARE);
@@ -34,6 +35,7 @@ static void discard(void)
 static void move(void)
 {
 	char *mine = map_memory(SHARE);
+
 	fill(mine, SHARE, 8);
 	char *moved = mremap(mine, SHARE, 3 * SHARE, MREMAP_MAYMOVE);
 	munmap(moved, 3 * SHARE);
@@ -43,6 +45,7 @@ static void fork_once(void)
 {
 	int status = 0;
 	pid_t child = fork();
+
 	if (child == 0)
 		_exit(7);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
@@ -77,9 +80,11 @@ static void *press(void *unused)
 static void call_returns_before_cancellation(const char *name, void (*call)(void))
 {
 	unsigned returns = 0, cancels = 0, right = 0;
+
 	for (unsigned i = 0; i < TRIES; i++) {
 		pthread_t thread;
 		void *result;
+
 		ends = 0;
 		pthread_create(&thread, NULL, cancelled_thread, (void *)call);
 		pthread_join(thread, &result);
@@ -95,6 +100,7 @@ static void call_returns_before_cancellation(const char *name, void (*call)(void
 int main(void)
 {
 	pthread_t presser;
+
 	alarm(100); /* ends a test that hangs */
 	size = victim_size();
 	memory = map_memory(size);

@@ -3,6 +3,7 @@
  * SIGBUS at a page that a dead donor had. Prints a line for each wrong page.
  */
 #include "tests/func/preload/victim.h"
+
 #include <fcntl.h>
 
 int main(int argc, char **argv)
@@ -10,6 +11,7 @@ int main(int argc, char **argv)
 	size_t size = victim_size();
 	char *memory = map_memory(size), byte;
 	int fd;
+
 	fill(memory, size, 1);
 	printf("ready\n");
 	fflush(stdout);

@@ -3,6 +3,7 @@
  * its contents, and farpage does not write into its files.
  */
 #include "tests/func/preload/victim.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -48,6 +49,7 @@ static int by_loop(void)
 {
 	struct rlimit limit;
 	int closed = 0;
+
 	getrlimit(RLIMIT_NOFILE, &limit);
 	for (int fd = FIRST; fd < (int)limit.rlim_cur; fd++)
 		closed += close(fd) == 0;
@@ -57,6 +59,7 @@ static int by_loop(void)
 static void files_opened_afterwards_work(const char *name)
 {
 	int fd = memfd_create("after", MFD_CLOEXEC), again;
+
 	ok(fd == FIRST, "%s: the program's next file gets the lowest free number (%d)", name, fd);
 	ok(write(fd, "after", 5) == 5, "%s: a file opened afterwards can be written", name);
 	ok(close(fd) == 0, "%s: close() closes a file opened afterwards", name);
@@ -68,6 +71,7 @@ static void files_opened_afterwards_work(const char *name)
 static void closing_all_descriptors_keeps_memory(const char *name, int (*close_all)(void))
 {
 	int before[2] = {memfd_create("before", 0), memfd_create("before", MFD_CLOEXEC)};
+
 	fill_and_push_out();
 	int closed = close_all();
 	ok(closed == -1 || closed == 2, "%s closes the two descriptors of the program (%d)", name, closed);
@@ -81,6 +85,7 @@ static void closing_all_descriptors_keeps_memory(const char *name, int (*close_a
 static void *close_in_own_table(void *argument)
 {
 	int fd = *(int *)argument;
+
 	return close_range(FIRST, ~0U, CLOSE_RANGE_UNSHARE) || is_open(fd) || !memory_is_right() ? argument : NULL;
 }
 
@@ -89,6 +94,7 @@ static void closing_an_own_table_leaves_other_threads_files_open(void)
 	int fd = memfd_create("file", MFD_CLOEXEC);
 	pthread_t thread;
 	void *result = &fd;
+
 	fill_and_push_out();
 	pthread_create(&thread, NULL, close_in_own_table, &fd);
 	pthread_join(thread, &result);
@@ -100,6 +106,7 @@ static void closing_an_own_table_leaves_other_threads_files_open(void)
 static void close_range_refuses_bad_arguments(void)
 {
 	int fd = memfd_create("file", 0);
+
 	ok(close_range(5, 4, 0) == -1 && errno == EINVAL,
 	   "close_range with the first number above the last fails with EINVAL");
 	ok(close_range(FIRST, ~0U, 1 << 20) == -1 && errno == EINVAL && is_open(fd),
@@ -116,6 +123,7 @@ static void files_on_all_numbers_keep_memory(const char *name, bool by_dup3)
 	char text[2 * (LAST + 1)] = "";
 	int file = fcntl(memfd_create("file", MFD_CLOEXEC), F_DUPFD_CLOEXEC, LAST + 1), put = 0, written = 0,
 	    closed = 0;
+
 	fill_and_push_out();
 	for (int fd = FIRST; fd <= LAST; fd++)
 		put += (by_dup3 ? dup3(file, fd, O_CLOEXEC) : dup2(file, fd)) == fd;
@@ -138,6 +146,7 @@ static void files_on_all_numbers_keep_memory(const char *name, bool by_dup3)
 static void dup2_and_dup3_report_errors_of_linux(void)
 {
 	int fd = memfd_create("file", 0);
+
 	ok(dup2(fd, fd) == fd, "dup2 of a file onto itself returns its number");
 	ok(dup3(fd, fd, 0) == -1 && errno == EINVAL, "dup3 of a file onto itself fails with EINVAL");
 	ok(dup2(LAST, LAST) == -1 && errno == EBADF, "dup2 of a closed number onto itself fails with EBADF");
@@ -152,6 +161,7 @@ static void dup2_and_dup3_report_errors_of_linux(void)
 static int status_of(pid_t child)
 {
 	int status;
+
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -162,6 +172,7 @@ static void children_close_all_descriptors(void)
 	 */
 	static const char script[] = "for fd in /proc/$$/fd/*; do "
 				     "case ${fd##*/} in [012]) ;; *) [ ! -e $fd ] || exit 8 ;; esac; done; exit 7";
+
 	fill_and_push_out();
 	pid_t child = fork();
 	if (child == 0) {
@@ -198,6 +209,7 @@ static void close_is_a_cancellation_point(void)
 {
 	pthread_t thread;
 	void *result = NULL;
+
 	pthread_create(&thread, NULL, cancelled_in_close, NULL);
 	pthread_join(thread, &result);
 	ok(result == PTHREAD_CANCELED, "close() is a cancellation point");
@@ -206,6 +218,7 @@ static void close_is_a_cancellation_point(void)
 int main(void)
 {
 	const char *child_mb = getenv("CHILD_MB");
+
 	by_close_range(); /* closes descriptors that the runner of the test left open; no page is far yet */
 	size = victim_size() / 2;
 	reach = child_mb ? (size_t)atol(child_mb) * MB : size;

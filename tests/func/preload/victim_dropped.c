@@ -1,5 +1,6 @@
 /* The program drops memory by a bare system call, which farpage does not see. Such memory reads as zeroes. */
 #include "victim.h"
+
 #include <sys/syscall.h>
 
 #define PART MB
@@ -8,6 +9,7 @@ int main(void)
 {
 	size_t size = victim_size();
 	char *memory = map_memory(size);
+
 	fill(memory, size, 1);
 	char *here = memory + size - PART; /* this part is filled last, so it is still resident */
 	ok(syscall(SYS_madvise, here, PART, MADV_DONTNEED) == 0, "a bare madvise system call drops resident memory");

@@ -4,6 +4,7 @@
  * pages and empty them again all the time, so that forks happen between the two.
  */
 #include "tests/func/preload/victim.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,8 +21,10 @@ static void *touch(void *argument)
 {
 	char *share = argument;
 	size_t seen = 0, pages = SHARE / PAGE;
+
 	for (size_t i = 0; !stop; i++) {
 		volatile char *page = share + i * STRIDE % pages * PAGE;
+
 		seen += *page != 0;
 		madvise((void *)(uintptr_t)page, PAGE, MADV_DONTNEED);
 	}
@@ -31,6 +34,7 @@ static void *touch(void *argument)
 static pid_t fork_earlier_child(void)
 {
 	pid_t child = fork();
+
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
@@ -43,9 +47,11 @@ static pid_t fork_earlier_child(void)
 static unsigned count_wrong_children(unsigned forks)
 {
 	unsigned count = 0;
+
 	for (unsigned i = 0; i < forks; i++) {
 		int status;
 		pid_t child = fork();
+
 		if (child == 0) {
 			alarm(60);
 			_exit(not_zero(memory, THREADS * SHARE) != 0);
@@ -59,6 +65,7 @@ int main(void)
 {
 	pthread_t threads[THREADS];
 	size_t seen = 0, size = victim_size();
+
 	memory = map_memory(THREADS * SHARE);
 	fill(memory, THREADS * SHARE, 1);
 	char *filler = map_memory(size);
@@ -77,6 +84,7 @@ int main(void)
 	stop = true;
 	for (size_t i = 0; i < THREADS; i++) {
 		void *result;
+
 		pthread_join(threads[i], &result);
 		seen += (size_t)result;
 	}

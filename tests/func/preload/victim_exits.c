@@ -1,8 +1,10 @@
 /*
- * When a thread ends, the kernel writes to the thread's memory, and handles no fault there. The test has robust mutexes
- * whose owner ends, made before and after the pager starts, and threads whose stacks the program has made.
+ * When a thread ends, the kernel writes to the thread's memory, and handles no fault there. The test makes robust
+ * mutexes before and after the pager starts, and ends their owners. It also has threads on stacks that the program has
+ * made.
  */
 #include "tests/func/preload/victim.h"
+
 #include <pthread.h>
 #include <semaphore.h>
 #include <time.h>
@@ -19,6 +21,7 @@ static pthread_mutex_t *make_mutex(void)
 {
 	pthread_mutexattr_t attributes;
 	pthread_mutex_t *mutex = (pthread_mutex_t *)(void *)map_memory(64 * PAGE);
+
 	pthread_mutexattr_init(&attributes);
 	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
 	pthread_mutex_init(mutex, &attributes);
@@ -26,7 +29,7 @@ static pthread_mutex_t *make_mutex(void)
 	return mutex;
 }
 
-/* Drives out all pages that may leave. */
+/* Evicts all pages that may leave. */
 static void send_away(void)
 {
 	for (unsigned i = 0; i < 3; i++)
@@ -47,6 +50,7 @@ static void *own(void *unused)
 static void *wait_for_owner(void *mutex)
 {
 	int error = pthread_mutex_lock(mutex);
+
 	if (error == EOWNERDEAD)
 		pthread_mutex_consistent(mutex);
 	pthread_mutex_unlock(mutex);
@@ -57,8 +61,10 @@ static void *wait_for_owner(void *mutex)
 static unsigned count_silent(pthread_mutex_t **mutexes, unsigned from)
 {
 	unsigned silent = 0;
+
 	for (unsigned i = from; i < MUTEXES; i++) {
 		struct timespec end;
+
 		clock_gettime(CLOCK_REALTIME, &end);
 		end.tv_sec += 2;
 		silent += pthread_mutex_timedlock(mutexes[i], &end) != EOWNERDEAD;
@@ -70,6 +76,7 @@ static void robust_mutexes_report_the_end_of_their_owner(void)
 {
 	pthread_t owner, waiter;
 	void *answer;
+
 	sem_init(&locked, 0, 0);
 	sem_init(&unneeded, 0, 0);
 	for (unsigned i = 0; i < MUTEXES; i++)
@@ -109,13 +116,14 @@ static void thread_with_stack_in_far_memory_is_joined(void)
 	pthread_t thread;
 	unsigned char here = 0;
 	char *stack = map_memory(STACK), *self = NULL;
+
 	pthread_attr_init(&attributes);
 	pthread_attr_setstack(&attributes, stack, STACK);
 	pthread_create(&thread, &attributes, live_on, &self);
 	pthread_attr_destroy(&attributes);
 	sem_wait(&locked);
 	send_away();
-	/* At the thread's end the kernel clears a word for pthread_join(), some hundred bytes behind `self`. */
+	/* At the thread's end the kernel clears a word for pthread_join(), a few hundred bytes after `self`. */
 	char *page = (char *)((uintptr_t)(self + 720) & ~(PAGE - 1));
 	ok(self > stack && self < stack + STACK && mincore(page, PAGE, &here) == 0 && here & 1,
 	   "the page with a thread's exit word stays resident when its stack is in far memory");

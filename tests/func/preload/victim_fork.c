@@ -3,6 +3,7 @@
  * much far memory a child may bring in. CHILD_MB says how much memory the children of this test use.
  */
 #include "tests/func/preload/victim.h"
+
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
@@ -26,6 +27,7 @@ static pid_t fork_child(void)
 static int wait_for(pid_t child)
 {
 	int status;
+
 	if (waitpid(child, &status, 0) != child)
 		return -1;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
@@ -38,6 +40,7 @@ static int wait_for(pid_t child)
 static size_t wrong_far_apart(uint64_t seed, unsigned less)
 {
 	size_t step = size / reach * less * PAGE, count = 0;
+
 	for (size_t at = 0; at < size; at += step)
 		count += wrong(memory + at, PAGE, seed, at);
 	return count;
@@ -52,6 +55,7 @@ static void child_sees_memory_of_the_fork(void)
 {
 	int go[2];
 	char byte;
+
 	fill(memory, size, 1);
 	if (pipe(go))
 		return;
@@ -83,10 +87,12 @@ static void child_has_memory_discarded_just_after_the_fork(void)
 	    256 * MB; /* more memory needs more records, which reduce the budget and the child's share */
 	char *sparse = map_memory(spread);
 	unsigned failed = 0;
+
 	sparse[spread - 1] = 1;
 	for (unsigned i = 0; i < 12; i++) {
 		int go[2];
 		char byte;
+
 		fill(memory, size, 20 + i);
 		if (pipe(go))
 			break;
@@ -115,6 +121,7 @@ static void forks_while_an_earlier_child_reads(void)
 	unsigned failed = 0;
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		pid_t children[1 + MORE];
+
 		fill(memory, size, 40 + i);
 		children[0] = fork_child();
 		if (children[0] == 0)
@@ -127,6 +134,7 @@ static void forks_while_an_earlier_child_reads(void)
 		}
 		for (unsigned k = 0; k <= MORE; k++) {
 			int status = wait_for(children[k]);
+
 			failed += status && status != 1000 + SIGBUS;
 		}
 	}
@@ -138,6 +146,7 @@ static void forks_while_an_earlier_child_reads(void)
 static int child_changes(void)
 {
 	size_t part = reach / 8;
+
 	if (madvise(memory, part, MADV_DONTNEED) || not_zero(memory, part))
 		return 1;
 	if (munmap(memory + size / 4, part) || readable(memory + size / 4))
@@ -172,6 +181,7 @@ static int child_discards_read_only(void)
 {
 	size_t part = reach / 8;
 	char *half = memory + part;
+
 	if (mprotect(memory, part, PROT_READ) || madvise(memory, 2 * part, MADV_DONTNEED))
 		return 1;
 	if (not_zero(memory, 2 * part))
@@ -184,6 +194,7 @@ static int child_discards_read_only(void)
 static void child_discards_read_only_memory(void)
 {
 	size_t part = reach / 4;
+
 	fill(memory, part, 13);
 	madvise(memory, part, MADV_PAGEOUT);
 	pid_t child = fork_child();
@@ -212,7 +223,7 @@ static void child_and_parent_use_the_heap_after_fork(void)
 	size_t each = reach / 2 / BLOCKS / 8 * 8;
 	for (unsigned i = 0; i < BLOCKS; i++)
 		blocks[i] = memset(malloc(each), (int)i, each);
-	fill(memory, size, 4); /* drives the blocks out */
+	fill(memory, size, 4); /* evicts the blocks */
 	pid_t child = fork_child();
 	if (child == 0) {
 		for (unsigned i = 0; i < BLOCKS; i++) {
@@ -242,6 +253,7 @@ static void child_and_parent_use_the_heap_after_fork(void)
 static void grandchild_sees_memory_of_its_fork(void)
 {
 	size_t part = reach / 4;
+
 	fill(memory, size, 4);
 	pid_t child = fork_child();
 	if (child == 0) {
@@ -287,6 +299,7 @@ static void children_execute_programs(void)
 	char *const argv[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"exit $((3 + 4))"}, NULL};
 	pid_t child;
 	unsigned failed = 0;
+
 	fill(memory, size, 12);
 	for (unsigned i = 0; i < 20; i++) {
 		child = fork_child();
@@ -317,6 +330,7 @@ static void children_execute_programs(void)
 int main(void)
 {
 	const char *child_mb = getenv("CHILD_MB");
+
 	size = victim_size() / MB / 8 * 8 * MB;
 	reach = child_mb ? (size_t)atol(child_mb) * MB : size;
 	memory = map_memory(size);

@@ -6,6 +6,7 @@
  * Environment, with defaults: VICTIM_SECONDS (5), THREADS (1), the number of writers, SIZE_MB (64).
  */
 #include "victim.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -23,6 +24,7 @@ static _Atomic unsigned long accesses, wrong_pages, wrong_generations;
 static double now(void)
 {
 	struct timespec time;
+
 	clock_gettime(CLOCK_MONOTONIC, &time);
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
@@ -30,12 +32,14 @@ static double now(void)
 static unsigned long number_of(const char *name, unsigned long otherwise)
 {
 	const char *text = getenv(name);
+
 	return text ? strtoul(text, NULL, 10) : otherwise;
 }
 
 static void write_page(size_t page, uint32_t generation)
 {
 	uint64_t *words = memory + page * WORDS, seed = mix(page << 32 | generation);
+
 	for (size_t i = 0; i < WORDS; i++)
 		words[i] = seed + i;
 	generations[page] = generation;
@@ -48,6 +52,7 @@ static void check_page(size_t page)
 	uint32_t generation = atomic_load(&kept[page]);
 	uint64_t seed = mix(page << 32 | generation);
 	size_t good = 0;
+
 	for (size_t i = 0; i < WORDS; i++)
 		good += words[i] == seed + i;
 	atomic_fetch_add(&accesses, 1);
@@ -74,9 +79,11 @@ static void *write_on(void *argument)
 {
 	const struct writer *writer = argument;
 	uint64_t chance = writer->first;
+
 	do {
 		for (size_t i = 0; i < page_count / 2 && now() < until; i++) {
 			size_t page = draw(&chance) % (page_count / writer->step) * writer->step + writer->first;
+
 			check_page(page);
 			if (draw(&chance) % 10 < 3)
 				write_page(page, atomic_load(&kept[page]) + 1);
@@ -90,6 +97,7 @@ static void *write_on(void *argument)
 static void *map_guarded(size_t length)
 {
 	char *room = map_memory(length + 2 * PAGE);
+
 	room[0] = room[PAGE + length] = 1;
 	mprotect(room, PAGE, PROT_READ);
 	mprotect(room + PAGE + length, PAGE, PROT_READ);
@@ -100,6 +108,7 @@ int main(void)
 {
 	unsigned count = (unsigned)number_of("THREADS", 1);
 	struct writer writers[THREADS_MAX];
+
 	count = count > THREADS_MAX ? THREADS_MAX : count;
 	page_count = victim_size() / PAGE / THREADS_MAX * THREADS_MAX;
 	memory = map_guarded(page_count * PAGE);

@@ -1,5 +1,6 @@
 /* The malloc family, with blocks of all sizes. Most of the heap is far. */
 #include "tests/func/preload/victim.h"
+
 #include <malloc.h>
 #include <stdalign.h>
 
@@ -20,7 +21,7 @@ static void mark(uint8_t *bytes, size_t block, size_t length)
 	bytes[length - 1] = byte_of(block, length - 1);
 }
 
-/* Returns true if the bytes are as mark() wrote them. Does not look at the last byte unless @with_last. */
+/* Returns true if the bytes are as mark() wrote them. Looks at the last byte only if @with_last. */
 static bool marked(const uint8_t *bytes, size_t block, size_t length, bool with_last)
 {
 	for (size_t at = 0; at < length; at += 61)
@@ -33,6 +34,7 @@ static bool marked(const uint8_t *bytes, size_t block, size_t length, bool with_
 static size_t random_length(uint64_t *state)
 {
 	uint64_t random = mix(++*state), kind = random % 100, mean = size / BLOCKS;
+
 	random >>= 8;
 	if (kind < 60)
 		return 1 + random % 1000;
@@ -47,9 +49,11 @@ static void blocks_of_all_sizes_keep_their_contents(void)
 	static size_t lengths[BLOCKS];
 	uint64_t state = 42;
 	size_t bad = 0, unclean = 0;
+
 	for (unsigned step = 0; step < 6 * BLOCKS; step++) {
 		size_t i = mix(++state) % BLOCKS, length = random_length(&state);
 		unsigned what = mix(++state) % 4;
+
 		if (blocks[i] && !marked(blocks[i], i, lengths[i], true))
 			bad++;
 		if (what == 0) {
@@ -60,6 +64,7 @@ static void blocks_of_all_sizes_keep_their_contents(void)
 		if (what == 1) {
 			size_t kept = blocks[i] ? (lengths[i] < length ? lengths[i] : length) : 0;
 			bool last = kept == lengths[i];
+
 			blocks[i] = realloc(blocks[i], length);
 			if (kept && !marked(blocks[i], i, kept, last))
 				bad++;
@@ -84,9 +89,11 @@ static void realloc_grows_and_shrinks_a_block(void)
 	size_t length = PAGE;
 	char *block = malloc(length);
 	size_t bad = 0;
+
 	fill(block, length, 1);
 	while (length < size) {
 		size_t longer = length * 2 < size ? length * 2 : size;
+
 		block = realloc(block, longer);
 		bad += wrong(block, length, 1, 0);
 		fill(block, longer, 1);
@@ -103,6 +110,7 @@ static void blocks_are_aligned_as_asked(void)
 	size_t bad = 0;
 	volatile size_t odd = 100;
 	void *block = NULL;
+
 	for (size_t alignment = sizeof(void *); alignment <= 64 * MB; alignment *= 2) {
 		for (size_t length = 1; length <= MB; length *= 1024) {
 			if (posix_memalign(&block, alignment, length) || (uintptr_t)block % alignment)
@@ -144,6 +152,7 @@ static void blocks_are_aligned_as_asked(void)
 static void impossible_sizes_are_refused(void)
 {
 	volatile size_t huge = SIZE_MAX / 2;
+
 	errno = 0;
 	ok(!malloc(huge) && errno == ENOMEM, "malloc of too much fails with ENOMEM");
 	errno = 0;

@@ -38,6 +38,7 @@ static void wide_take(void *memory_of_one, va_list *list)
 static const char *mega_text(unsigned bytes)
 {
 	static char text[32];
+
 	static const char *volatile format = "%Y"; /* volatile: hides the format from the compiler */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -51,6 +52,7 @@ static void *use(void *argument)
 {
 	size_t share = size / THREADS / PAGE * PAGE, bad = 0;
 	char *mine = memory + (uintptr_t)argument * share;
+
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		fill(mine, share, round);
 		bad += wrong(mine, share, round, 0);
@@ -62,6 +64,7 @@ int main(void)
 {
 	pthread_t threads[THREADS];
 	size_t bad = 0;
+
 	alarm(100); /* ends a test that hangs */
 	size = victim_size();
 	ok(register_printf_specifier('Y', mega_print, mega_arguments) == 0 && register_printf_modifier(L"Q") >= 0 &&
@@ -74,6 +77,7 @@ int main(void)
 		pthread_create(&threads[i], NULL, use, (void *)i);
 	for (unsigned i = 0; i < THREADS; i++) {
 		void *result;
+
 		pthread_join(threads[i], &result);
 		bad += (size_t)result;
 	}

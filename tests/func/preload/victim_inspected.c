@@ -2,6 +2,7 @@
  * Another process reads the memory of this process, as debuggers do. It gets the right contents or an error.
  */
 #include "tests/func/preload/victim.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/uio.h>
@@ -13,6 +14,7 @@ struct seen {
 static bool read_call(pid_t process, const char *from, char *to)
 {
 	struct iovec local = {to, PAGE}, remote = {(void *)(uintptr_t)from, PAGE};
+
 	return process_vm_readv(process, &local, 1, &remote, 1, 0) == (ssize_t)PAGE;
 }
 
@@ -20,6 +22,7 @@ static bool read_file(pid_t process, const char *from, char *to)
 {
 	static int fd = -1;
 	char path[32];
+
 	snprintf(path, sizeof path, "/proc/%d/mem", process);
 	if (fd < 0)
 		fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -31,6 +34,7 @@ static struct seen inspect(pid_t process, const char *memory, size_t size,
 {
 	static char page[PAGE] __attribute__((aligned(8)));
 	struct seen seen = {0};
+
 	for (size_t at = 0; at < size; at += PAGE) {
 		if (!read_page(process, memory + at, page))
 			seen.refused++;
@@ -48,9 +52,11 @@ static struct seen inspect(pid_t process, const char *memory, size_t size,
 static void inspector(int questions, int answers, pid_t process, size_t size)
 {
 	char *memory;
+
 	while (read(questions, &memory, sizeof memory) == (ssize_t)sizeof memory) {
 		const struct seen seen[2] = {inspect(process, memory, size, read_file),
 					     inspect(process, memory, size, read_call)};
+
 		if (write(answers, seen, sizeof seen) != (ssize_t)sizeof seen)
 			break;
 	}
@@ -63,6 +69,7 @@ int main(void)
 	size_t size = victim_size();
 	struct seen seen[2] = {{0}};
 	pid_t self = getpid();
+
 	if (pipe(questions) || pipe(answers))
 		return 1;
 	if (fork() == 0) {

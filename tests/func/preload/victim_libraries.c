@@ -12,9 +12,10 @@ int main(void)
 	void (*give_back)(char *);
 	char *copies[COPIES];
 	unsigned wrong_copies = 0;
-	/* Drives most of the heap out. */
+	/* Evicts most of the heap. */
 	size_t size = victim_size();
 	char *much = malloc(size);
+
 	fill(much, size, 7);
 	/* dlopen must search the program's DT_RUNPATH. farpage's own library lies elsewhere. */
 	void *library = dlopen("opened_library.so", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);

@@ -11,6 +11,7 @@ void *malloc(size_t length)
 {
 	static char heap[1 << 20] __attribute__((aligned(16)));
 	static size_t used;
+
 	length = (length + 15) / 16 * 16;
 	if (length > sizeof heap - used) {
 		errno = ENOMEM;
@@ -28,6 +29,7 @@ void *calloc(size_t count, size_t length)
 void *realloc(void *block, size_t length)
 {
 	void *longer = malloc(length);
+
 	return longer && block ? memmove(longer, block, length) : longer;
 }
 
@@ -43,6 +45,7 @@ int main(int argc, char **argv)
 	if (argc < 2 || strcmp(argv[1], "small") != 0) {
 		size_t size = victim_size();
 		char *memory = map_memory(size);
+
 		fill(memory, size, 1);
 		printf("%zu\n", wrong(memory, size, 1, 0));
 	}

@@ -1,5 +1,6 @@
 /* The effect of mmap, munmap, mremap, madvise, mprotect and mlock on the contents of memory that is mostly far. */
 #include "tests/func/preload/victim.h"
+
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -8,6 +9,7 @@ static size_t size; /* bytes; several times the budget */
 static void mapping_holds_what_was_written(void)
 {
 	char *memory = map_memory(size);
+
 	ok(!not_zero(memory, MB), "a new mapping reads as zeroes");
 	fill(memory, size, 1);
 	ok(!wrong(memory, size, 1, 0), "all pages hold the contents written");
@@ -20,6 +22,7 @@ static void mapping_holds_what_was_written(void)
 static void munmap_removes_a_part_of_a_mapping(void)
 {
 	char *memory = map_memory(size);
+
 	fill(memory, size, 3);
 	ok(!munmap(memory + size / 4, size / 4), "munmap unmaps a part of a mapping");
 	ok(!readable(memory + size / 4) && !readable(memory + size / 2 - 1), "the unmapped part cannot be read");
@@ -37,6 +40,7 @@ static void munmap_removes_a_part_of_a_mapping(void)
 static void mremap_moves_contents(void)
 {
 	char *memory = map_memory(size / 2);
+
 	fill(memory, size / 2, 4);
 	char *other = map_memory(MB);
 	ok(mremap(memory, size / 2, size / 4, 0) == memory, "mremap shrinks a mapping in place");
@@ -72,6 +76,7 @@ static void mremap_moves_contents(void)
 static void mremap_moves_to_a_fixed_place(void)
 {
 	char *source = map_memory(size / 2), *target = map_memory(size / 2);
+
 	fill(source, size / 2, 6);
 	fill(target, size / 2, 7);
 	char *moved = mremap(source, size / 4, size / 4, MREMAP_MAYMOVE | MREMAP_FIXED, target + size / 8);
@@ -95,6 +100,7 @@ static void mremap_moves_to_a_fixed_place(void)
 static void mremap_keeps_protection(void)
 {
 	char *walls[2], *memory = map_memory(size / 4);
+
 	fill(memory, size / 4, 20);
 	mprotect(memory, size / 4, PROT_NONE);
 	walls[0] = map_memory(size / 4);
@@ -126,6 +132,7 @@ static void mremap_keeps_protection(void)
 static void madvise_discards_only_where_linux_does(void)
 {
 	char *memory = map_memory(size);
+
 	fill(memory, size, 8);
 	ok(!madvise(memory + size / 4, size / 4, MADV_DONTNEED), "madvise(MADV_DONTNEED) discards a part of a mapping");
 	ok(!not_zero(memory + size / 4, size / 4), "discarded pages read as zeroes");
@@ -146,6 +153,7 @@ static void madvise_discards_only_where_linux_does(void)
 	ok(!madvise(memory, MB, MADV_FREE), "madvise(MADV_FREE) succeeds");
 	for (size_t at = 0; at < MB; at += PAGE) {
 		uint64_t first = *(uint64_t *)(memory + at);
+
 		if (first && first != mix(10 + at))
 			ok(false, "a page freed by MADV_FREE has its contents or zeroes");
 	}
@@ -160,6 +168,7 @@ static void fixed_mappings_replace_memory(void)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
 	char *memory = map_memory(size);
+
 	fill(memory, size, 11);
 	char *over = mmap(memory + size / 4, size / 4, PROT_READ | PROT_WRITE, flags, -1, 0);
 	ok(over == memory + size / 4 && !not_zero(over, size / 4), "mmap with MAP_FIXED over used memory gives zeroes");
@@ -182,6 +191,7 @@ static void file_mapped_over_memory_is_separate(void)
 {
 	char *memory = map_memory(size);
 	int fd = memfd_create("file", 0);
+
 	ok(!ftruncate(fd, (off_t)MB), "a memory file has 1 MiB");
 	fill(memory, size, 13);
 	ok(pwrite(fd, memory, MB, 0) == (ssize_t)MB, "pwrite writes far pages to a file");
@@ -195,6 +205,7 @@ static void file_mapped_over_memory_is_separate(void)
 	ok(!munmap(file, MB) && !readable(file), "munmap unmaps the file");
 	for (unsigned i = 0; i < 16; i++) {
 		char *anew = map_memory(size / 4);
+
 		fill(anew, size / 4, 16 + i);
 		munmap(anew, size / 4);
 	}
@@ -210,6 +221,7 @@ static void mprotect_keeps_contents(void)
 {
 	char *memory = map_memory(size / 2);
 	int fd = open("/dev/zero", O_RDONLY);
+
 	fill(memory, size / 2, 17);
 	ok(!mprotect(memory, size / 4, PROT_READ), "mprotect makes memory read-only");
 	ok(!wrong(memory, size / 2, 17, 0), "memory made read-only keeps its contents");
@@ -228,6 +240,7 @@ static void locked_memory_keeps_contents(void)
 {
 	char *memory = map_memory(size / 2);
 	const struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+
 	fill(memory, size / 2, 18);
 	if (setrlimit(RLIMIT_MEMLOCK, &limit)) {
 		tap_skip("mlock", "no right to lock memory");

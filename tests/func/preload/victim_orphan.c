@@ -10,6 +10,7 @@
 static int child_main(const char *memory, size_t size, const char *what)
 {
 	static char result[] = "right\n";
+
 	if (!strcmp(what, "plain"))
 		memcpy(result, "alive\n", 6);
 	else if (wrong(memory, size, 1, 0))
@@ -29,6 +30,7 @@ int main(int argc, char **argv)
 	size_t size = victim_size();
 	char *memory = map_memory(size), byte;
 	int parent[2];
+
 	fill(memory, size, 1);
 	if (argc < 2 || pipe(parent))
 		return 1;

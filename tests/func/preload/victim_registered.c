@@ -1,8 +1,10 @@
 /*
  * Buffers registered with io_uring. The kernel holds the frames of these buffers and reads into them, so these pages
- * must not leave. Behind one buffer its own mapping continues. Behind the other is a mapping with other protection.
+ * must not leave. After one buffer its own mapping continues. After the other one follows a mapping with other
+ * protection.
  */
 #include "victim.h"
+
 #include <fcntl.h>
 #include <liburing.h>
 
@@ -13,6 +15,7 @@ static int make_file(void)
 	char name[] = "/var/tmp/victim-registered-XXXXXX";
 	int fd = mkstemp(name);
 	char *contents = map_memory(BUFFER);
+
 	fill(contents, BUFFER, 1);
 	if (fd >= 0)
 		unlink(name);
@@ -29,6 +32,7 @@ static int read_registered(struct io_uring *ring, int file, char *buffer, unsign
 	struct io_uring_sqe *entry = io_uring_get_sqe(ring);
 	struct io_uring_cqe *done;
 	int result;
+
 	io_uring_prep_read_fixed(entry, file, buffer, BUFFER, 0, (int)index);
 	io_uring_submit(ring);
 	if (io_uring_wait_cqe(ring, &done))
@@ -45,6 +49,7 @@ int main(void)
 	int file = make_file();
 	char *buffers = map_memory(4 * BUFFER), *memory = map_memory(size);
 	const struct iovec registered[] = {{buffers, BUFFER}, {buffers + 2 * BUFFER, BUFFER}};
+
 	if (file < 0 || io_uring_queue_init(4, &ring, 0))
 		return tap_skip_all("no io_uring, or no file in /var/tmp");
 	fill(memory, size, 2);
@@ -56,6 +61,7 @@ int main(void)
 	for (unsigned i = 0; i < 2; i++) {
 		const char *where = i ? "at the edge of its mapping" : "within its mapping";
 		char *buffer = registered[i].iov_base;
+
 		ok(read_registered(&ring, file, buffer, i) == (int)BUFFER,
 		   "a read into a registered buffer %s succeeds", where);
 		fill(memory, size, 6 + i);

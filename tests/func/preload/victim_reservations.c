@@ -1,5 +1,6 @@
 /* Reservations: memory that is mapped without access and opened piece by piece, as by Java, Go, V8 and allocators. */
 #include "tests/func/preload/victim.h"
+
 #include <sys/wait.h>
 
 #define RESERVED ((size_t)8 << 30)
@@ -21,6 +22,7 @@ static bool open_fixed(char *start, size_t length)
 static void mprotect_opens_and_closes_reserved_memory(void)
 {
 	char *memory = reserve(NULL, RESERVED);
+
 	ok(memory != MAP_FAILED && !readable(memory) && !readable(memory + RESERVED - 1),
 	   "reserved memory cannot be read");
 	ok(!mprotect(memory + MB, size, PROT_READ | PROT_WRITE) && !not_zero(memory + MB, MB),
@@ -46,6 +48,7 @@ static void mprotect_opens_and_closes_reserved_memory(void)
 static void fixed_mappings_open_and_close_reserved_memory(void)
 {
 	char *memory = reserve(NULL, RESERVED);
+
 	ok(open_fixed(memory, size) && !not_zero(memory, MB), "reserved memory opened by MAP_FIXED reads as zeroes");
 	fill(memory, size, 3);
 	ok(!wrong(memory, size, 3, 0), "memory opened by MAP_FIXED holds the contents written");
@@ -67,6 +70,7 @@ static void aligned_piece_of_a_reservation_is_usable(void)
 	const size_t piece = (size_t)1 << 30;
 	char *memory = reserve(NULL, 2 * piece);
 	char *low = (char *)(((uintptr_t)memory + piece - 1) / piece * piece);
+
 	ok((low == memory || !munmap(memory, (size_t)(low - memory))) &&
 	       !munmap(low + piece, (size_t)(memory + piece - low)),
 	   "munmap cuts an aligned piece out of a reservation");
@@ -80,6 +84,7 @@ static void aligned_piece_of_a_reservation_is_usable(void)
 static void unopened_memory_is_empty_when_mapped_again(void)
 {
 	char *memory = reserve(NULL, RESERVED);
+
 	mprotect(memory, size, PROT_READ | PROT_WRITE);
 	fill(memory, size, 5);
 	munmap(memory, RESERVED);
@@ -101,6 +106,7 @@ static void insisting_program_gets_its_address(void)
 {
 	char *choice = (char *)((uintptr_t)42 << 40), *memory;
 	unsigned tries = 0;
+
 	while ((memory = reserve(choice, MB)) != choice && tries++ < CHOICES)
 		munmap(memory, MB);
 	ok(memory == choice, "mmap gives the address that a program insists on, after %u tries", tries);
@@ -111,12 +117,14 @@ static void child_opens_more_of_a_reservation(void)
 {
 	char *memory = reserve(NULL, RESERVED);
 	int status = -1;
+
 	mprotect(memory, MB, PROT_READ | PROT_WRITE);
 	fill(memory, MB, 6);
 	pid_t child = fork();
 	if (child == 0) {
 		bool right = !wrong(memory, MB, 6, 0) && !readable(memory + MB) &&
 			     !mprotect(memory + MB, MB, PROT_READ | PROT_WRITE) && !not_zero(memory + MB, MB);
+
 		fill(memory + MB, MB, 7);
 		_exit(right && !wrong(memory + MB, MB, 7, 0) ? 0 : 1);
 	}

@@ -1,11 +1,12 @@
 /*
  * victim_sharer "vfork"|"clone" "plain"|"far"|"fork" ["exec"]: makes a process that shares its memory, by vfork() or
- * clone(CLONE_VM). Then the maker is killed, or executes another program ("exec"). The process goes on.
+ * clone(CLONE_VM). Then the maker is killed, or executes another program ("exec"). The process continues.
  *   plain  needs no far page, and prints "alive"
  *   far    reads far memory, and prints "wrong" if contents are wrong, or else "right"
  *   fork   forks a child by a bare system call. The child reads far memory and prints as above.
  */
 #include "tests/func/preload/victim.h"
+
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,6 +28,7 @@ static void __attribute__((noreturn)) say(const char *word)
 static int share(void *kill_maker)
 {
 	char byte;
+
 	if (kill_maker)
 		syscall(SYS_kill, *(pid_t *)kill_maker, SIGKILL);
 	close(maker_lives[1]);

@@ -1,5 +1,6 @@
 /* The kernel reads and writes far memory in system calls of the program. */
 #include "tests/func/preload/victim.h"
+
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -13,7 +14,7 @@
 static size_t size;
 static char *memory, *other;
 
-/* Drives all of `memory` out by filling `other`, which is as large. */
+/* Evicts all of `memory` by filling `other`, which is as large. */
 static void push_out(void)
 {
 	fill(other, size, 99);
@@ -23,10 +24,12 @@ static void file_calls_use_far_memory(void)
 {
 	int fd = memfd_create("file", 0);
 	size_t done = 0;
+
 	fill(memory, size, 1);
 	push_out();
 	while (done < size) {
 		ssize_t got = write(fd, memory + done, size - done);
+
 		if (got <= 0)
 			break;
 		done += (size_t)got;
@@ -36,6 +39,7 @@ static void file_calls_use_far_memory(void)
 	push_out();
 	for (done = 0; done < size;) {
 		ssize_t got = pread(fd, memory + done, size - done, (off_t)done);
+
 		if (got <= 0)
 			break;
 		done += (size_t)got;
@@ -46,6 +50,7 @@ static void file_calls_use_far_memory(void)
 	done = 0;
 	while (done < size) {
 		ssize_t got = pread(fd, memory + done, size - done, (off_t)done);
+
 		if (got <= 0)
 			break;
 		done += (size_t)got;
@@ -86,8 +91,10 @@ static void *send_all(void *argument)
 {
 	struct sending *sending = argument;
 	size_t done = 0;
+
 	while (done < sending->length) {
 		ssize_t got = write(sending->fd, memory + done, sending->length - done);
+
 		if (got <= 0)
 			break;
 		done += (size_t)got;
@@ -101,6 +108,7 @@ static void stream_carries_far_memory(const char *name, int from, int to)
 	struct sending sending = {from, size};
 	pthread_t thread;
 	size_t done = 0;
+
 	fill(memory, size, 4);
 	memset(other, 0, size);
 	pthread_create(&thread, NULL, send_all, &sending);
@@ -114,6 +122,7 @@ static void stream_carries_far_memory(const char *name, int from, int to)
 static void pipe_and_socket_carry_far_memory(void)
 {
 	int fds[2];
+
 	if (!pipe(fds))
 		stream_carries_far_memory("a pipe", fds[1], fds[0]);
 	if (!socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
@@ -124,6 +133,7 @@ static void arguments_of_calls_are_in_far_memory(void)
 {
 	char *path = memory + size / 2;
 	struct stat *status = (struct stat *)(memory + size / 4);
+
 	push_out();
 	fill(memory, size, 5);
 	strcpy(path, "/proc/self/exe");
@@ -157,6 +167,7 @@ static void signal_handler_runs_on_a_far_stack(void)
 {
 	stack_t stack = {.ss_sp = memory, .ss_size = 64 << 10}, none = {.ss_flags = SS_DISABLE};
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+
 	sigaltstack(&stack, NULL);
 	sigaction(SIGUSR1, &action, NULL);
 	push_out();
@@ -170,6 +181,7 @@ static void stdio_works_with_far_memory(void)
 	FILE *file = tmpfile();
 	char *line = NULL;
 	size_t room = 0, bad = 0;
+
 	if (!file)
 		return;
 	for (unsigned i = 0; i < 100000; i++)
@@ -178,6 +190,7 @@ static void stdio_works_with_far_memory(void)
 	rewind(file);
 	for (unsigned i = 0; i < 100000; i++) {
 		char expected[32];
+
 		snprintf(expected, sizeof expected, "line %u\n", i);
 		bad += getline(&line, &room, file) < 0 || strcmp(line, expected) != 0;
 	}

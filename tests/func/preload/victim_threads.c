@@ -1,5 +1,6 @@
 /* Threads that fault, allocate, map and discard at once, also while the process forks. Each checks its own pages. */
 #include "tests/func/preload/victim.h"
+
 #include <pthread.h>
 
 #define THREADS 8
@@ -32,6 +33,7 @@ static void slot_drop(struct slot *slot)
 static void slot_make(struct slot *slot, uint64_t random)
 {
 	size_t most = size / THREADS / SLOTS * 2 / PAGE;
+
 	slot->length = (1 + random % most) * PAGE;
 	slot->seed = random;
 	slot->mapped = random >> 32 & 1;
@@ -44,6 +46,7 @@ static void slot_change(struct slot *slot, uint64_t random)
 	/* A slot grows at most in proportion to `size`, so that a child never needs more than its share. */
 	size_t most = size / THREADS / SLOTS * 4 / PAGE;
 	size_t longer = slot->length + (random % (most < 64 ? most : 64) + 1) * PAGE;
+
 	if (!slot->mapped)
 		slot->memory = realloc(slot->memory, longer);
 	else if (random >> 20 & 1)
@@ -59,6 +62,7 @@ static void *work(void *argument)
 	struct worker *worker = argument;
 	struct slot slots[SLOTS] = {0};
 	uint64_t state = worker->number;
+
 	for (unsigned step = 0; step < STEPS; step++) {
 		state = mix(state + 1);
 		struct slot *slot = &slots[state % SLOTS];
@@ -83,9 +87,11 @@ static void *work(void *argument)
 static unsigned forks(char *memory, size_t length)
 {
 	unsigned failed = 0;
+
 	for (unsigned i = 0; i < 10; i++) {
 		int status;
 		pid_t child = fork();
+
 		if (child == 0) {
 			alarm(120);
 			char *block = malloc(MB);
@@ -116,6 +122,7 @@ static void start_workers(size_t bytes)
 static unsigned join_workers(void)
 {
 	unsigned bad = 0;
+
 	for (unsigned i = 0; i < THREADS; i++) {
 		pthread_join(workers[i].thread, NULL);
 		bad += workers[i].bad;
@@ -127,6 +134,7 @@ int main(void)
 {
 	unsigned bad = 0;
 	char *memory = map_memory(2 * MB);
+
 	fill(memory, 2 * MB, 1);
 	start_workers(victim_size());
 	ok(!join_workers(), "blocks of %d threads keep their contents in %d random steps each", THREADS, STEPS);
@@ -141,6 +149,7 @@ int main(void)
 	for (unsigned i = 0; i < 500; i++) {
 		pthread_t thread;
 		void *result = NULL;
+
 		if (pthread_create(&thread, NULL, nothing, memory + i) || pthread_join(thread, &result))
 			bad++;
 		bad += result != memory + i;

@@ -8,7 +8,7 @@
  *     2 bytes  the offset in sectors
  *     2 bytes  the length in sectors
  *     1 byte   the byte to write
- * While a request changes sectors, no other request for these sectors is under way. So the contents of the
+ * While a request changes sectors, no other request for these sectors is in progress. So the contents of the
  * disk are known at any time.
  */
 #include "tests/unit/blockdev/disk_over.h"

@@ -6,6 +6,7 @@
 #include "blockdev/devices.h"
 #include "cli/helper/helper_limits.h"
 #include "cli/run/run_options.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ static void judge(const struct beginning *input, const struct helper_grant *gran
 {
 	const struct helper_limits *limits = &input->limits;
 	uint64_t swap = 0;
+
 	unsigned __int128 all = 0, own = 0;
 	unsigned own_count = 0;
 	enum helper_status status = helper_limits_judge(limits, grants, count, input->uid, request->swap, &swap);
@@ -54,13 +56,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct beginning input;
 	struct helper_grant grants[HELPER_GRANTS_MAX + 1] = {0};
 	struct helper_request request;
+
 	if (size < sizeof input)
 		return 0;
 	memcpy(&input, data, sizeof input);
 	data += sizeof input;
 	size -= sizeof input;
 	size_t length = input.length < size ? input.length : size;
-	/* A copy of its own, so that the sanitizer finds a read behind the message. */
+	/* A copy of its own, so that the sanitizer finds a read beyond the message. */
 	uint8_t *message = malloc(length + !length);
 	require(message);
 	memcpy(message, data, length);

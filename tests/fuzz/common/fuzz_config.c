@@ -1,6 +1,7 @@
 /* Fuzzes the reader of configuration files. Values stay within their bounds. A refusal logs exactly one line. */
 #include "common/config.h"
 #include "common/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@ static unsigned take_lines(int fd)
 	static char text[1 << 16];
 	ssize_t size = pread(fd, text, sizeof text, 0);
 	unsigned lines = 0;
+
 	for (ssize_t i = 0; i < size; i++)
 		lines += text[i] == '\n';
 	if (size < 0 || ftruncate(fd, 0) || lseek(fd, 0, SEEK_SET))
@@ -37,6 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    {"list", CONFIG_LIST, &list, 0, 0, "ITEM", ""},
 	    {.name = NULL},
 	};
+
 	if (log_fd < 0) {
 		log_fd = memfd_create("log", MFD_CLOEXEC);
 		log_set_fd(log_fd);

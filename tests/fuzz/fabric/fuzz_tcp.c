@@ -3,13 +3,14 @@
  *     0  a listener: the bytes are a greeting and more
  *     1  an established connection: the bytes are frames
  *     2  the same, but frames that name rkey 1 get the right rkey, and their address is an offset in the memory
- *     3  a connection with four operations under way: the bytes are answers
+ *     3  a connection with four operations in flight: the bytes are answers
  * Memory outside the registered regions never changes. Each operation is answered once and in order. The end of the
  * connection is reported once, as the last event.
  */
 #include "common/log.h"
 #include "fabric/fabric.h"
 #include "fabric/tcp/tcp_frame.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

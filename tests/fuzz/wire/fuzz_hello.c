@@ -3,6 +3,7 @@
  * version.
  */
 #include "wire/wire.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct wire_hello hello, untouched;
 	uint8_t again[WIRE_HELLO_SIZE];
+
 	memset(&hello, 0x5a, sizeof hello);
 	memset(&untouched, 0x5a, sizeof untouched);
 	int error = wire_decode_hello(data, size, &hello);

@@ -1,5 +1,6 @@
 /* Fuzzes the decoder of messages. An accepted message encodes to the same bytes, and its values are within bounds. */
 #include "wire/wire.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct wire_message message;
 	uint8_t again[WIRE_MESSAGE_MAX];
+
 	if (wire_decode(data, size, &message))
 		return 0;
 	if (wire_encode(&message, again) != size || memcmp(again, data, size))

@@ -19,6 +19,7 @@ static void fill(unsigned char *memory)
 static void look(const unsigned char *memory, const char *who)
 {
 	unsigned long sum = 0;
+
 	for (size_t at = 0; at < SIZE; at += 512)
 		sum += memory[at];
 	printf("%s: %lu\n", who, sum);
@@ -28,6 +29,7 @@ static void look(const unsigned char *memory, const char *who)
 static unsigned char *take(const char *how)
 {
 	const int open = PROT_READ | PROT_WRITE;
+
 	if (!strcmp(how, "shared"))
 		return mmap(NULL, SIZE, open, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!strcmp(how, "call"))
@@ -35,6 +37,7 @@ static unsigned char *take(const char *how)
 	if (!strcmp(how, "reserve")) {
 		unsigned char *memory =
 		    mmap(NULL, 2 * SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
 		mprotect(memory, SIZE, open);
 		return memory;
 	}
@@ -45,6 +48,7 @@ int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
 	unsigned char *memory = take(how);
+
 	fill(memory);
 	if (!strcmp(how, "fork") && !fork()) {
 		look(memory, "child");

@@ -1,4 +1,5 @@
-/* device_metrics: the HTTP status of a device's metrics before there are any, and when they are too many. */
+/* device_metrics: the HTTP status before the first metrics are published, and when the metrics do not fit the
+   buffer. */
 #include "blockdev/daemon/device_metrics.h"
 #include "common/log.h"
 #include "common/metrics_http.h"

@@ -134,7 +134,7 @@ int main(void)
 	store_open_memory(PAGES, &store);
 	store_register(store, memory, BYTES, &key);
 	disk_open(store, BYTES, &disk);
-	/* A first queue causes the page faults that occur only once: of the code and of the store's pages. */
+	/* Opens one queue first, because the first use of the code and of the store's pages causes page faults. */
 	disk_queue_open(disk, DEPTH, &warm);
 	disk_over_do(warm, DISK_WRITE, 0, BYTES, memory, key);
 	for (unsigned i = 0; i < 20; i++)

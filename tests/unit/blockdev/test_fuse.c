@@ -98,6 +98,7 @@ static void *write_and_check(void *argument)
 		if (kind < 4) {
 			for (uint32_t i = 0; i < length; i += 8) {
 				uint64_t value = random_next(&random);
+
 				memcpy(data + i, &value, 8);
 			}
 			good = pwrite(fd, data, length, (off_t)range[0]) == (ssize_t)length;

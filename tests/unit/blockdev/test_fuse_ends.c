@@ -159,7 +159,7 @@ static bool start_fails(struct fuse_device *device, int error, const char *what)
 	return ok(good, "a start fails without a trace if %s (%s)", what, strerror(-status));
 }
 
-/* Lets each step of a start in turn run out of descriptors. */
+/* Starts again and again, so that each step of a start once finds no free descriptor. */
 static void a_start_without_descriptors_leaves_no_trace(void)
 {
 	struct fuse_device device;

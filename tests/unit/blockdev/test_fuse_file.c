@@ -30,7 +30,7 @@ static struct {
 	};
 } answer;
 
-/* Lets a message be decoded. @body_size is the length of @body, @data_size the length of the data behind it. */
+/* Lets a message be decoded. @body_size is the length of @body, @data_size the length of the data after it. */
 static bool decode(uint32_t opcode, const void *body, size_t body_size, size_t data_size)
 {
 	size_t size = sizeof(struct fuse_in_header) + body_size + data_size;

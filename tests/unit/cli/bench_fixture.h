@@ -2,6 +2,7 @@
 #ifndef TESTS_UNIT_CLI_BENCH_FIXTURE_H
 #define TESTS_UNIT_CLI_BENCH_FIXTURE_H
 #include "cli/bench/bench_results.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Unit tests of cli/run/advice: what is predicted from depths and times, in cases that can be computed by hand. */
 #include "cli/run/advice.h"
 #include "tests/lib/tap.h"
+
 #include <math.h>
 
 #define MIB (UINT64_C(1) << 20)
@@ -142,6 +143,7 @@ static void little_is_not_worth_an_advice(void)
 static void budgets_are_rounded_up(void)
 {
 	char size[SIZE_TEXT_MAX];
+
 	ok(strcmp(advice_size(49 * MIB, size), "49M") == 0 && strcmp(advice_size(49 * MIB + 1, size), "50M") == 0,
 	   "an advised budget is rounded up to a MiB");
 	ok(strcmp(advice_size(9999 * MIB, size), "9999M") == 0 &&

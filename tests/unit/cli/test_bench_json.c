@@ -2,6 +2,7 @@
 #include "bench_fixture.h"
 #include "cli/bench/bench_json.h"
 #include "tests/lib/tap.h"
+
 #include <json-c/json.h>
 
 static uint64_t number(struct json_object *object, const char *name)

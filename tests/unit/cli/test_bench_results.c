@@ -1,6 +1,7 @@
 /* bench_results: the values that are computed from the measured figures. */
 #include "bench_fixture.h"
 #include "tests/lib/tap.h"
+
 #include <math.h>
 
 static void a_rate_is_pages_per_second(void)

@@ -3,6 +3,7 @@
 #include "cli/bench/bench_scale.h"
 #include "common/random.h"
 #include "tests/lib/tap.h"
+
 #include <math.h>
 
 static void axes_of_known_values_end_at_round_numbers(void)

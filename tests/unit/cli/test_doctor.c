@@ -176,7 +176,8 @@ static void a_client_needs_locked_memory_over_rdma(void)
 	host.memory.lockable = UINT64_MAX;
 	says("memory.lock", &host, PASS, "unlimited", "", "doctor passes a client with unlimited locked memory");
 	host.client = false;
-	says("memory.lock", &host, SKIP, "not asked", "", "doctor skips the locked memory of a client on a pure donor");
+	says("memory.lock", &host, SKIP, "not requested", "",
+	     "doctor skips the locked memory of a client on a pure donor");
 }
 
 static void a_donor_needs_locked_memory_for_what_it_lends(void)

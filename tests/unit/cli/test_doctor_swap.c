@@ -150,8 +150,8 @@ static void memory_and_tools_for_swap_are_judged(void)
 	says("swap.space", &host, FAIL, "127M are available", "smaller",
 	     "doctor fails a host without room for the daemon");
 	host.swap = 0;
-	says("swap.space", &host, SKIP, "not asked", "", "doctor skips swap space without a size");
-	says("swap.tools", &host, PASS, "mkswap is there", "",
+	says("swap.space", &host, SKIP, "not requested", "", "doctor skips swap space without a size");
+	says("swap.tools", &host, PASS, "mkswap is installed", "",
 	     "doctor passes a host with mkswap and a kernel that swaps");
 	host.daemon.mkswap = false;
 	says("swap.tools", &host, WARN, "no mkswap", "util-linux", "doctor warns of a host without mkswap");
@@ -218,7 +218,7 @@ static void swap_is_safe_only_over_an_rdma_device(void)
 	says("swap.safety", &host, WARN, "best effort: each page sent or received over TCP", "RDMA device",
 	     "doctor calls ublk over TCP best effort");
 	lose_ublk(&host);
-	says("swap.safety", &host, WARN, "so does what is swapped", "and ublk",
+	says("swap.safety", &host, WARN, "the swapped pages are lost", "and ublk",
 	     "doctor warns of FUSE over TCP and advises ublk");
 	host.way = WAY_RDMA;
 	says("swap.safety", &host, WARN, "best effort: the loop device and FUSE", "ublk",
@@ -230,7 +230,7 @@ static void dangers_of_swap_are_named(void)
 	struct host host = good_host();
 
 	host.capabilities &= ~CAPABILITY(CAP_SYS_RESOURCE);
-	says("swap.safety", &host, WARN, "unsafe: the daemon may not", "rights",
+	says("swap.safety", &host, WARN, "unsafe: the daemon lacks rights", "rights",
 	     "doctor calls a daemon without rights unsafe");
 	host.swap = GIB;
 	says("swap.safety", &host, FAIL, "unsafe: ", "rights",
@@ -263,12 +263,12 @@ static void a_device_and_its_daemon_are_judged(void)
 	host.left.use = "swap space";
 	says("swap.device", &host, PASS, "served: swap space", "", "doctor passes a served device and names its use");
 	strcpy(host.left.missing, "locked, oom_exempt");
-	says("swap.device", &host, WARN, "safe to swap to: locked, oom_exempt", "rights",
+	says("swap.device", &host, WARN, "safety steps are missing: locked, oom_exempt", "rights",
 	     "doctor warns of a daemon that lacks safety steps and names them");
 	host.left.answers = false;
 	says("swap.device", &host, WARN, "does not answer", "", "doctor warns of a daemon that does not answer");
 	host.left.served = false;
-	says("swap.device", &host, WARN, "what was in /dev/ublkb0 with it; in use: swap space",
+	says("swap.device", &host, WARN, "the contents of /dev/ublkb0 are lost; in use: swap space",
 	     "end what uses it, then farpage disk detach scratch",
 	     "doctor warns of a dead daemon whose device is lost but in use");
 	host.left.adoptable = true;

@@ -23,6 +23,7 @@ static void a_message_of_another_length_is_refused(void)
 {
 	char bytes[sizeof(struct helper_request) + 1] = {0};
 	struct helper_request request = good(), read = {.local = 7};
+
 	memcpy(bytes, &request, sizeof request);
 	bool refused = true;
 	for (size_t length = 0; length <= sizeof bytes; length++)
@@ -36,6 +37,7 @@ static void a_message_of_another_length_is_refused(void)
 static void a_message_of_another_version_is_refused(void)
 {
 	struct helper_request request = good(), read;
+
 	request.version = HELPER_VERSION + 1;
 	ok(check(request, &read) == HELPER_OTHER, "a message of the next version is refused");
 	request = good();
@@ -46,6 +48,7 @@ static void a_message_of_another_version_is_refused(void)
 static bool local_is(uint64_t local, enum helper_status status)
 {
 	struct helper_request request = good(), read;
+
 	request.local = local;
 	return check(request, &read) == status;
 }
@@ -53,6 +56,7 @@ static bool local_is(uint64_t local, enum helper_status status)
 static bool swap_is(uint64_t swap, enum helper_status status)
 {
 	struct helper_request request = good(), read;
+
 	request.swap = swap;
 	return check(request, &read) == status;
 }
@@ -84,6 +88,7 @@ static void a_user_may_have_what_is_left(void)
 {
 	const struct helper_grant grants[] = {{.swap = 20 * MIB, .uid = 1}, {.swap = 50 * MIB, .uid = 2}};
 	uint64_t swap;
+
 	ok(judge(NULL, 0, 1, 0, &swap) == HELPER_OK && swap == 60 * MIB,
 	   "the first user gets all that one user may have");
 	ok(judge(NULL, 0, 1, 60 * MIB, &swap) == HELPER_OK && swap == 60 * MIB &&
@@ -103,6 +108,7 @@ static void devices_are_limited(void)
 	const struct helper_grant four[] = {{MIB, 1, 0}, {MIB, 2, 0}, {MIB, 3, 0}, {MIB, 4, 0}};
 	const struct helper_grant rest[] = {{.swap = 60 * MIB - 1, .uid = 1}};
 	uint64_t swap;
+
 	ok(judge(two, COUNT(two), 1, MIB, &swap) == HELPER_USER_DEVICES,
 	   "a user may not have more devices than devices-per-user");
 	ok(judge(two, COUNT(two), 2, MIB, &swap) == HELPER_OK, "devices of one user do not count for another");
@@ -114,6 +120,7 @@ static void sums_do_not_overflow(void)
 {
 	const struct helper_grant broken[] = {{.swap = UINT64_MAX, .uid = 9}, {.swap = UINT64_MAX, .uid = 9}};
 	uint64_t swap;
+
 	ok(judge(broken, COUNT(broken), 1, MIB, &swap) == HELPER_FULL, "records of the largest size leave nothing");
 	ok(judge(broken, 1, 9, MIB, &swap) == HELPER_USER_SWAP, "a record of the largest size leaves its user nothing");
 }
@@ -122,6 +129,7 @@ static void each_status_has_a_text(void)
 {
 	char text[HELPER_TEXT_MAX];
 	bool all = true;
+
 	for (enum helper_status status = HELPER_SHORT; status < HELPER_STATUSES; status++) {
 		helper_limits_text(&limits, status, text);
 		all = all && strlen(text) > 20 && strlen(text) < HELPER_TEXT_MAX - 1 && !strchr(text, '\n');

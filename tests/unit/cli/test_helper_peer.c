@@ -2,9 +2,8 @@
    group is a folder with a file that records what would be moved. */
 #include "cli/helper/helper_peer.h"
 #include "common/text_file.h"
-#include "tests/lib/tap.h"
-
 #include "tests/lib/folder.h"
+#include "tests/lib/tap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +27,7 @@ static int ready_fd;     /* in that process: gets a byte when the process is rea
 static const char *moved(void)
 {
 	static char text[32];
+
 	text_file_read(folder_path("cgroup.procs"), text, sizeof text);
 	return text;
 }
@@ -37,7 +37,7 @@ static void group_empty(void)
 	folder_put("cgroup.procs", "");
 }
 
-/* Starts a process that connects, then calls @act, then waits. Returns its number. *@ret_socket is the other end. */
+/* Starts a process that connects, calls @act, and then waits. Returns its number. *@ret_socket is the other end. */
 static pid_t start(void (*act)(void), int *ret_socket)
 {
 	const struct sockaddr_un any = {.sun_family = AF_UNIX};
@@ -45,12 +45,14 @@ static pid_t start(void (*act)(void), int *ret_socket)
 	socklen_t size = sizeof address;
 	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), ready[2];
 	char byte;
+
 	if (bind(listener, (const struct sockaddr *)&any, sizeof any.sun_family) || listen(listener, 1) ||
 	    getsockname(listener, (struct sockaddr *)&address, &size) || pipe2(ready, O_CLOEXEC))
 		tap_bail("cannot listen: %s", strerror(errno));
 	pid_t pid = fork();
 	if (pid == 0) {
 		int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
 		ready_fd = ready[1];
 		if (connect_as && setresuid(connect_as, connect_as, connect_as))
 			_exit(1);
@@ -82,6 +84,7 @@ static bool start_as(pid_t pid)
 {
 	struct clone_args arguments = {.exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
 	long child = syscall(SYS_clone3, &arguments, sizeof arguments);
+
 	if (child == 0) {
 		pause();
 		_exit(1);
@@ -95,6 +98,7 @@ static void a_living_peer_is_moved(void)
 	char number[32];
 	int fd;
 	pid_t pid = start(NULL, &fd);
+
 	group_empty();
 	ok(helper_peer_find(fd, &peer) == 0 && peer.pid == pid && peer.uid == geteuid(),
 	   "the process that has connected is found");
@@ -111,6 +115,7 @@ static void another_process_with_the_number_is_not_moved(void)
 	struct helper_peer peer;
 	int fd;
 	pid_t pid = start(NULL, &fd);
+
 	group_empty();
 	ok(helper_peer_find(fd, &peer) == 0, "the process is found before it ends");
 	end(pid);
@@ -143,6 +148,7 @@ static bool is_refused(void (*act)(void), int error)
 	struct helper_peer peer;
 	int fd;
 	pid_t pid = start(act, &fd);
+
 	group_empty();
 	bool good = helper_peer_find(fd, &peer) == 0 && helper_peer_move(&peer, &group) == error && !*moved();
 	end(pid);
@@ -168,6 +174,7 @@ static void another_user_namespace_is_refused(void)
 	struct helper_peer peer, unused;
 	int fd, status;
 	pid_t pid = start(change_namespace_when_told, &fd);
+
 	group_empty();
 	ok(helper_peer_find(fd, &peer) == 0, "a process is found before it enters a user namespace");
 	kill(pid, SIGUSR1);
@@ -186,6 +193,7 @@ static void user_without_account_is_refused(void)
 {
 	struct helper_peer peer;
 	int fd;
+
 	connect_as = NO_ACCOUNT;
 	pid_t pid = start(NULL, &fd);
 	connect_as = 0;
@@ -207,6 +215,7 @@ static void hang(void)
 {
 	pthread_barrier_t traced;
 	pthread_t thread;
+
 	pthread_barrier_init(&traced, NULL, 2);
 	if (pthread_create(&thread, NULL, be_traced_thread, &traced))
 		_exit(1);
@@ -222,6 +231,7 @@ static void hanging_peer_does_not_hang_the_helper(void)
 	siginfo_t ended;
 	int fd;
 	pid_t pid = start(hang, &fd);
+
 	group_empty();
 	waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT | __WALL); /* now only this test can end execve() */
 	ok(helper_peer_find(fd, &peer) == 0 && helper_peer_move(&peer, &group) == -ETIMEDOUT && !*moved(),

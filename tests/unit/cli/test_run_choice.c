@@ -8,6 +8,7 @@ static enum run_engine choose(const char *wanted, const char *path, const char *
 {
 	const struct run_choice choice = {
 	    .wanted = wanted, .path = path, .pager_lacks = pager_lacks, .swap_lacks = swap_lacks};
+
 	memset(line, '!', sizeof line);
 	return run_choose(&choice, line);
 }
@@ -50,6 +51,7 @@ static void auto_takes_swap_for_what_the_pager_cannot_carry(void)
 static bool redis_takes_the_pager(char *const arguments[])
 {
 	const struct run_choice choice = {.wanted = "auto", .path = "/usr/bin/redis-server", .arguments = arguments};
+
 	return run_choose(&choice, line) == RUN_ENGINE_PAGER;
 }
 

@@ -61,7 +61,7 @@ int __wrap_swapoff(const char *path)
 	return machine.off ? -1 : 0;
 }
 
-/* The swap space is there until swapoff(2) has succeeded. */
+/* The swap space exists until swapoff(2) has succeeded. */
 int __wrap_swaps_find(const char *path, struct swap_area *ret_area)
 {
 	(void)path;

@@ -319,7 +319,7 @@ static void recall_is_over_once_its_slab_is_moved(void)
 	world_close();
 }
 
-/* A donor comes back while chunks wait for slabs and idle slabs are recalled. Both must go on at once. */
+/* A donor comes back while chunks wait for slabs and idle slabs are recalled. Both must continue at once. */
 static void waiting_chunks_and_idle_releases_go_on_together(void)
 {
 	const uint32_t idle = LEASES_ACTIONS;

@@ -1,6 +1,5 @@
 /* seal: a sealed page opens only unchanged and in its place, no number is used twice, and the cipher is AES-256-GCM. */
 #include "client/page/seal.h"
-
 #include "client/store.h"
 #include "common/random.h"
 #include "tests/lib/tap.h"

@@ -2,6 +2,7 @@
 #include "common/config.h"
 #include "common/log.h"
 #include "tests/lib/folder.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -40,6 +41,7 @@ static void reset(void)
 static const char *take_log(void)
 {
 	ssize_t count = read(pipe_read, logged, sizeof logged - 1);
+
 	logged[count > 0 ? count : 0] = '\0';
 	return logged;
 }
@@ -50,6 +52,7 @@ static const char *take_log(void)
 static int read_options(const char **argv)
 {
 	int argc = 0;
+
 	while (argv[argc])
 		argc++;
 	reset();
@@ -137,6 +140,7 @@ static void mistaken_options_are_refused_with_one_exact_line(void)
 static void a_list_takes_a_bounded_number_of_items(void)
 {
 	char text[3 * CONFIG_LIST_MAX + 8] = "a";
+
 	for (unsigned i = 1; i < CONFIG_LIST_MAX; i++)
 		strcat(text, ",a");
 	ok(READ("--listen", text) == 3 && listen_on.count == CONFIG_LIST_MAX, "a list takes CONFIG_LIST_MAX items");
@@ -200,6 +204,7 @@ static void an_overlong_line_is_refused_as_one_mistake(void)
 {
 	static char text[5000] = "[farpage-memserver]\nkey = ";
 	size_t start = strlen(text);
+
 	memset(text + start, 'x', sizeof text - 1 - start);
 	int error = read_text(text);
 	const char *line = take_log();
@@ -214,6 +219,7 @@ static void the_command_line_overrides_the_file(void)
 	const char *path = folder_path("file");
 	char expected[256];
 	FILE *file;
+
 	folder_put("file", "[farpage-memserver]\ndonate = 3G\nclients = 9\nlisten = f1\nlisten = f2\n");
 	ok(READ("--config", path) == 3 && donate == 3ull << 30 && clients == 9 && listen_on.count == 2,
 	   "--config reads the settings of its file");
@@ -251,6 +257,7 @@ static void the_help_shows_each_setting_on_one_line(void)
 	char text[2048] = "";
 	FILE *file = tmpfile();
 	int saved = dup(STDOUT_FILENO);
+
 	if (!file || saved < 0)
 		abort();
 	fflush(stdout);
@@ -271,6 +278,7 @@ static void the_help_shows_each_setting_on_one_line(void)
 int main(void)
 {
 	int ends[2];
+
 	if (pipe2(ends, O_CLOEXEC) || fcntl(ends[0], F_SETFL, O_NONBLOCK))
 		return tap_skip_all("no pipe");
 	unsetenv("JOURNAL_STREAM");

@@ -4,6 +4,7 @@
  */
 #include "common/format.h"
 #include "tests/lib/tap.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -82,6 +83,7 @@ static void errors_have_names(void)
 static void unknown_conversions_end_the_text(void)
 {
 	static const char format[] = "at %q end";
+
 	const char *volatile hidden = format; /* volatile, because the compiler would refuse the format */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"

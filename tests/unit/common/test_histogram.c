@@ -5,18 +5,21 @@
 #include "common/histogram.h"
 #include "common/random.h"
 #include "tests/lib/tap.h"
+
 #include <inttypes.h>
 #include <pthread.h>
 
 static bool is_near(uint64_t got, uint64_t expected)
 {
 	uint64_t apart = got > expected ? got - expected : expected - got;
+
 	return apart <= expected / 32;
 }
 
 static void few_values_give_exact_quantiles(void)
 {
 	static struct histogram histogram;
+
 	ok(histogram_quantile(&histogram, 500) == 0, "the median of an empty histogram is 0");
 	histogram_record(&histogram, 7);
 	ok(histogram.count == 1, "a recorded value is counted");
@@ -32,8 +35,10 @@ static void few_values_give_exact_quantiles(void)
 static void values_of_every_magnitude_are_kept_within_3_percent(void)
 {
 	unsigned bad = 0;
+
 	for (uint64_t ns = 1; ns < 1ull << 36; ns += ns / 97 + 1) {
 		static struct histogram histogram;
+
 		memset(&histogram, 0, sizeof histogram);
 		histogram_record(&histogram, ns);
 		bad += !is_near(histogram_quantile(&histogram, 500), ns);
@@ -50,6 +55,7 @@ static void values_of_every_magnitude_are_kept_within_3_percent(void)
 static int number_compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
 	return x < y ? -1 : x > y;
 }
 
@@ -61,6 +67,7 @@ static void quantiles_are_those_of_the_sorted_values(void)
 	static uint64_t values[VALUES];
 	static const unsigned quantiles[] = {1, 100, 500, 900, 990, 999, 1000};
 	struct random_state random;
+
 	random_seed(&random, 3);
 	for (unsigned i = 0; i < VALUES; i++) {
 		values[i] = 1 + (random_next(&random) >> (30 + random_below(&random, 34)));
@@ -72,6 +79,7 @@ static void quantiles_are_those_of_the_sorted_values(void)
 	for (unsigned i = 0; i < sizeof quantiles / sizeof *quantiles; i++) {
 		uint64_t expected = values[(VALUES * quantiles[i] + 999) / 1000 - 1];
 		uint64_t got = histogram_quantile(&histogram, quantiles[i]);
+
 		ok(is_near(got, expected),
 		   "the quantile of %u per mille is near that of the sorted values (%" PRIu64 ", %" PRIu64 ")",
 		   quantiles[i], got, expected);
@@ -92,10 +100,12 @@ static void a_reader_may_run_beside_a_recorder(void)
 	static struct histogram histogram, sum;
 	pthread_t thread;
 	unsigned bad = 0;
+
 	if (!ok(!pthread_create(&thread, NULL, record_many, &histogram), "a recording thread starts"))
 		return;
 	for (unsigned i = 0; i < 200; i++) {
 		uint64_t median = histogram_quantile(&histogram, 500);
+
 		bad += median && (median < 960 || median > 2050);
 	}
 	pthread_join(thread, NULL);

@@ -4,6 +4,7 @@
  */
 #include "common/log.h"
 #include "tests/lib/tap.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@ static const char *take(void)
 {
 	size_t length = 0;
 	ssize_t count;
+
 	while ((count = read(pipe_read, got + length, sizeof got - 1 - length)) > 0)
 		length += (size_t)count;
 	got[length] = '\0';
@@ -93,6 +95,7 @@ static void control_characters_are_replaced(void)
 static void an_overlong_line_is_cut(void)
 {
 	static char text[5000];
+
 	memset(text, 'x', sizeof text - 1);
 	log_error("%s", text);
 	const char *line = take();
@@ -106,6 +109,7 @@ static void lines_to_the_journal_have_a_priority(void)
 {
 	struct stat stat;
 	char stream[64];
+
 	fstat(pipe_write, &stat);
 	snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)stat.st_dev, (unsigned long long)stat.st_ino);
 	setenv("JOURNAL_STREAM", stream, 1);
@@ -141,6 +145,7 @@ static void lines_of_threads_do_not_mix(void)
 						   "dddddddddddddddd"};
 	pthread_t threads[THREADS];
 	unsigned whole = 0, lines = 0;
+
 	for (unsigned i = 0; i < THREADS; i++) {
 		if (pthread_create(&threads[i], NULL, log_many, (void *)(uintptr_t)texts[i]))
 			abort();
@@ -200,6 +205,7 @@ static void log_again_lets_one_of_several_threads_write(void)
 int main(void)
 {
 	int ends[2];
+
 	unsetenv("JOURNAL_STREAM");
 	if (pipe2(ends, O_CLOEXEC) || fcntl(ends[0], F_SETFL, O_NONBLOCK))
 		return tap_skip_all("no pipe");

@@ -2,6 +2,7 @@
 #include "common/log.h"
 #include "common/log_limit.h"
 #include "tests/lib/tap.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 

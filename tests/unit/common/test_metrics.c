@@ -1,6 +1,7 @@
 /* metrics: the text is valid whatever the values of labels are, and is cut only between lines. */
 #include "common/metrics.h"
 #include "tests/lib/tap.h"
+
 #include <string.h>
 
 static char buffer[8192];

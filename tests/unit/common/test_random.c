@@ -6,12 +6,14 @@
 static void a_seed_replays_its_sequence(void)
 {
 	struct random_state a, b, c;
+
 	random_seed(&a, 42);
 	random_seed(&b, 42);
 	random_seed(&c, 43);
 	unsigned same = 0, other = 0;
 	for (unsigned i = 0; i < 1000; i++) {
 		uint64_t number = random_next(&a);
+
 		same += number == random_next(&b);
 		other += number == random_next(&c);
 	}
@@ -24,6 +26,7 @@ static void outputs_are_those_of_the_reference_implementation(void)
 {
 	static const uint64_t expected[] = {11520, 0, 1509978240, 1215971899390074240};
 	struct random_state state = {{1, 2, 3, 4}};
+
 	for (unsigned i = 0; i < sizeof expected / sizeof *expected; i++)
 		ok(random_next(&state) == expected[i],
 		   "output %u of xoshiro256** is that of the reference implementation", i);
@@ -35,9 +38,11 @@ static void bounded_numbers_are_below_the_bound_and_even(void)
 {
 	struct random_state state;
 	unsigned counts[10] = {0}, outside = 0;
+
 	random_seed(&state, 7);
 	for (unsigned i = 0; i < 100000; i++) {
 		uint64_t number = random_below(&state, 10);
+
 		if (number < 10)
 			counts[number]++;
 		else
@@ -60,6 +65,7 @@ static void bounded_numbers_are_below_the_bound_and_even(void)
 static void secrets_differ_and_keep_to_their_size(void)
 {
 	uint8_t a[32] = {0}, b[32] = {0}, guard[2] = {0x5a, 0x5a};
+
 	random_secret(a, sizeof a);
 	random_secret(b, sizeof b);
 	ok(memcmp(a, b, sizeof a), "two secrets differ");

@@ -2,6 +2,7 @@
 #include "common/random.h"
 #include "common/size.h"
 #include "tests/lib/tap.h"
+
 #include <errno.h>
 #include <inttypes.h>
 
@@ -32,6 +33,7 @@ static void sizes_are_read_as_people_write_them(void)
 	for (unsigned i = 0; i < sizeof good / sizeof *good; i++) {
 		uint64_t bytes = 1;
 		int error = size_parse(good[i].text, &bytes);
+
 		ok(!error && bytes == good[i].bytes, "'%s' reads as %" PRIu64 " bytes (status %d, %" PRIu64 " bytes)",
 		   good[i].text, good[i].bytes, error, bytes);
 	}
@@ -45,12 +47,15 @@ static void other_texts_are_refused_as_sizes(void)
 						"1e3",  "1..5G", "--1G", "1\n",    "inf", "1.0000000000000000000G"};
 	static const char *const too_large[] = {"18446744073709551616", "16E", "99999999999999999999999999", "16384P",
 						"18014398509481984K"};
+
 	for (unsigned i = 0; i < sizeof not_sizes / sizeof *not_sizes; i++) {
 		uint64_t bytes = 77;
+
 		ok(size_parse(not_sizes[i], &bytes) == -EINVAL && bytes == 77, "malformed size %u is refused", i);
 	}
 	for (unsigned i = 0; i < sizeof too_large / sizeof *too_large; i++) {
 		uint64_t bytes = 77;
+
 		ok(size_parse(too_large[i], &bytes) == -ERANGE && bytes == 77,
 		   "the size '%s' is refused as too large for 64 bits", too_large[i]);
 	}
@@ -79,6 +84,7 @@ static void sizes_are_written_in_the_largest_unit(void)
 	};
 	for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char text[SIZE_TEXT_MAX];
+
 		ok(!strcmp(size_format(cases[i].bytes, text), cases[i].text),
 		   "%" PRIu64 " bytes are written as %s (got %s)", cases[i].bytes, cases[i].text, text);
 	}
@@ -88,10 +94,12 @@ static void written_sizes_can_be_read_back(void)
 {
 	struct random_state random;
 	unsigned bad = 0;
+
 	random_seed(&random, 1);
 	for (unsigned i = 0; i < 20000; i++) {
 		uint64_t bytes = random_next(&random) >> (2 + random_below(&random, 62)), back;
 		char text[SIZE_TEXT_MAX];
+
 		if (size_parse(size_format(bytes, text), &back)) {
 			bad++;
 			continue;

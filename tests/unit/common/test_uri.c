@@ -1,6 +1,7 @@
 /* uri: splits addresses as people write them. Refuses all other texts, and writes nothing for those. */
 #include "common/uri.h"
 #include "tests/lib/tap.h"
+
 #include <errno.h>
 
 static void addresses_are_split_into_scheme_host_and_port(void)
@@ -23,6 +24,7 @@ static void addresses_are_split_into_scheme_host_and_port(void)
 	for (unsigned i = 0; i < sizeof good / sizeof *good; i++) {
 		struct uri uri;
 		int error = uri_parse(good[i].text, 99, &uri);
+
 		ok(!error && !strcmp(uri.scheme, good[i].scheme) && !strcmp(uri.host, good[i].host) &&
 		       uri.port == good[i].port,
 		   "'%s' is split into scheme, host and port", good[i].text);
@@ -66,8 +68,10 @@ static void malformed_addresses_are_refused(void)
 	    "tcp://1",
 	    "a-scheme-too-long-to-be-one://host",
 	};
+
 	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct uri uri = {.port = 7};
+
 		ok(uri_parse(bad[i], 99, &uri) == -EINVAL && uri.port == 7 && !uri.host[0],
 		   "the address '%s' is refused", bad[i]);
 	}
@@ -91,6 +95,7 @@ static void hosts_are_bounded(void)
 {
 	char text[URI_HOST_MAX + 16] = "tcp://";
 	struct uri uri;
+
 	memset(text + 6, 'a', URI_HOST_MAX - 1);
 	ok(!uri_parse(text, 1, &uri) && strlen(uri.host) == URI_HOST_MAX - 1, "the longest host is accepted");
 	text[6 + URI_HOST_MAX - 1] = 'a';

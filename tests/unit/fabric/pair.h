@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "fabric/fabric.h"
 #include "tests/lib/tap.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

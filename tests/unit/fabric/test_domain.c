@@ -1,6 +1,7 @@
 /* domain: regions and their keys. */
 #include "fabric/domain.h"
 #include "tests/lib/tap.h"
+
 #include <errno.h>
 #include <stdint.h>
 

@@ -5,6 +5,7 @@
 #include "fabric/tcp/tcp_frame.h"
 #include "tests/lib/entries.h"
 #include "tests/unit/fabric/pair.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -2,6 +2,7 @@
  * fabric: the donor refuses wrong keys, addresses, lengths and rights. Each refusal ends its connection and no other.
  */
 #include "tests/unit/fabric/pair.h"
+
 #include <fcntl.h>
 
 /* Posts a good read, the bad operation and a good read. Checks the answer to each, and that a new connection works. */

@@ -1,6 +1,7 @@
 /* fabric: connects and listens, also with peers that break the protocol, are slow, or are silent. */
 #include "fabric/tcp/tcp_frame.h"
 #include "tests/unit/fabric/pair.h"
+
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -163,7 +164,7 @@ static void bad_listeners_end_the_connect_with_a_reason(void)
 	pair_close(&pair);
 }
 
-/* Sends a raw peer's first bytes. The donor must close that connection and go on with others. */
+/* Sends a raw peer's first bytes. The donor must close that connection and continue with others. */
 static void check_greeting(const char *name, const void *bytes, size_t size)
 {
 	struct pair pair;
@@ -426,6 +427,7 @@ static int raw_donor(struct pair *pair)
 static void answers_may_come_in_pieces(unsigned seed, unsigned max)
 {
 	static const uint32_t sizes[] = {4096, 1, 300000, 4096, 4096, 20000, 4096, 8, 4096, 100000};
+
 	enum { COUNT = 10 };
 	static uint8_t stream[1 << 20], expected[PAIR_MEMORY];
 	struct tcp_frame frame;

@@ -2,6 +2,7 @@
 #include "common/clock.h"
 #include "fabric/poller.h"
 #include "tests/lib/tap.h"
+
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -4,6 +4,7 @@
  * resource`.
  */
 #include "tests/unit/fabric/verbs_peer.h"
+
 #include <linux/capability.h>
 #include <pthread.h>
 #include <sys/resource.h>

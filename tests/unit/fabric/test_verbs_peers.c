@@ -283,7 +283,7 @@ static void a_failed_own_queue_pair_ends_the_connection(void)
 	closed(&peer, &pair);
 }
 
-/* A request is refused while many are under way. */
+/* A request is refused while many are in flight. */
 static void a_refused_operation_ends_the_connection(void)
 {
 	struct peer peer;

@@ -4,10 +4,11 @@
  *
  *     test_verbs_random [SEED [SECONDS]]
  *
- * A page has at most one operation under way. After a write without a good answer, a page has either the old bytes or
+ * A page has at most one operation in flight. After a write without a good answer, a page has either the old bytes or
  * the new ones. Until a read shows which, the page is only read.
  */
 #include "tests/unit/fabric/pair.h"
+
 #include <pthread.h>
 
 #define LINKS 4u
@@ -117,7 +118,7 @@ static void talk(struct link *link, unsigned side)
 		link->sent[side]++;
 }
 
-/* Forgets the operations under way, because they will not be answered any more. */
+/* Forgets the operations in flight, because they will not be answered any more. */
 static void pages_forget(struct link *link)
 {
 	for (unsigned i = 0; i < PAGES; i++) {

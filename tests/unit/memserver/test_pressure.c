@@ -1,7 +1,6 @@
 /* pressure: computes how many slabs a machine can spare. The tests take single steps and play seeded histories. */
-#include "memserver/pressure.h"
-
 #include "common/random.h"
+#include "memserver/pressure.h"
 #include "tests/lib/tap.h"
 
 #define MIB UINT64_C(1048576)

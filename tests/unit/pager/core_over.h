@@ -10,6 +10,7 @@
 #include "pager/take.h"
 #include "tests/lib/tap.h"
 #include "userfaultfd.h"
+
 #include <sys/mman.h>
 
 enum { CORE_FRAMES = 8, CORE_LOW = 4, CORE_HIGH = 8 };
@@ -32,6 +33,7 @@ __attribute__((unused)) static int core_over_open(struct core_over *over, uint64
 	struct core *core = &over->core;
 	size_t landing = (size_t)TAKE_LANDING * STORE_PAGE;
 	void *address;
+
 	memset(over, 0, sizeof *over);
 	core->counters = &over->counters;
 	refault_open(&core->refault, &core->counters->depths, (uint64_t)limit);
@@ -61,6 +63,7 @@ __attribute__((unused)) static int core_over_open(struct core_over *over, uint64
 __attribute__((unused)) static void core_over_close(struct core_over *over)
 {
 	struct core *core = &over->core;
+
 	uffd_close(&core->uffd);
 	children_close(&over->children);
 	kick_close(&core->handler_kick);
@@ -81,6 +84,7 @@ __attribute__((unused)) static void core_over_close(struct core_over *over)
 __attribute__((unused)) static bool core_has(const struct core_over *over, uint64_t page)
 {
 	bool here = false;
+
 	if (pagemap_present(over->pagemap, core_address(&over->core, page), 1, &here))
 		tap_bail("/proc/self/pagemap cannot be read");
 	return here;
@@ -90,6 +94,7 @@ __attribute__((unused)) static bool core_has(const struct core_over *over, uint6
 __attribute__((unused)) static void core_place(struct core_over *over, uint64_t page, char byte)
 {
 	char data[STORE_PAGE];
+
 	memset(data, byte, sizeof data);
 	if (uffd_copy(over->core.uffd.fd, core_address(&over->core, page), data, sizeof data, NULL))
 		tap_bail("page %u cannot be placed", (unsigned)page);
@@ -101,6 +106,7 @@ __attribute__((unused)) static void core_store(struct core_over *over, uint64_t 
 	char data[STORE_PAGE];
 	struct store_io io = {.op = STORE_WRITE, .count = 1, .page = page, .data = data, .buffer = over->core.buffer};
 	struct store_done done;
+
 	memset(data, byte, sizeof data);
 	if (store_submit(over->queue, &io, 1) != 1 || store_poll(over->queue, &done, 1) != 1 || done.status)
 		tap_bail("page %u cannot be stored", (unsigned)page);
@@ -111,6 +117,7 @@ __attribute__((unused)) static void core_make(struct core_over *over, uint64_t p
 {
 	struct core *core = &over->core;
 	uint32_t frame = 0;
+
 	if (state == PAGE_RESIDENT || state == PAGE_EVICTING) {
 		core_place(over, page, byte);
 		core_claim(core, 1, 0);
@@ -133,6 +140,7 @@ __attribute__((unused)) static void core_make(struct core_over *over, uint64_t p
 __attribute__((unused)) static int64_t core_far(const struct core_over *over)
 {
 	int64_t far = over->core.refault.oldest;
+
 	for (unsigned i = 0; i < REFAULT_BLOCKS; i++)
 		far += over->core.refault.sums[i];
 	return far;
@@ -142,6 +150,7 @@ __attribute__((unused)) static int64_t core_far(const struct core_over *over)
 __attribute__((unused)) static uint64_t core_stored(const struct core_over *over)
 {
 	struct store_stats stats;
+
 	store_stats(over->core.store, &stats);
 	return stats.pages_live;
 }

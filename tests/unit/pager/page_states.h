@@ -3,6 +3,7 @@
 #define TESTS_PAGE_STATES_H
 
 #include "pager/pages.h"
+
 #include <stdlib.h>
 
 /* Moves an untouched @page to @state by the shortest way. A buffered or returning page has @frame. */
@@ -13,6 +14,7 @@ __attribute__((unused)) static void page_make(struct pages *pages, uint64_t page
 	    [PAGE_BUFFERED] = PAGE_EVICTING, [PAGE_RETURNING] = PAGE_BUFFERED, [PAGE_FAR] = PAGE_BUFFERED,
 	    [PAGE_FETCHING] = PAGE_FAR,      [PAGE_LOST] = PAGE_FETCHING,      [PAGE_DISCARDING] = PAGE_RESIDENT,
 	};
+
 	if (state == PAGE_UNTOUCHED)
 		return;
 	page_make(pages, page, before[state], frame);
@@ -21,12 +23,13 @@ __attribute__((unused)) static void page_make(struct pages *pages, uint64_t page
 		abort();
 }
 
-/* Moves a page that is in no other thread's hands from @state to resident. */
+/* Moves a page on which no other thread works from @state to resident. */
 __attribute__((unused)) static void page_bring_in(struct pages *pages, uint64_t page, enum page_state state)
 {
 	enum page_state between = state == PAGE_UNTOUCHED  ? PAGE_FILLING
 				  : state == PAGE_BUFFERED ? PAGE_RETURNING
 							   : PAGE_FETCHING;
+
 	if (!pages_move(pages, page, state, between, page_frame(pages_load(pages, page))) ||
 	    !pages_move(pages, page, between, PAGE_RESIDENT, 0))
 		abort();

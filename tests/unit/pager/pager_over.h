@@ -7,6 +7,7 @@
 #include "tests/lib/sanitizers.h"
 #include "tests/lib/store_faulty.h"
 #include "userfaultfd.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ static int over_store(struct over *over, size_t window, const struct store_fault
 static int over_start(struct over *over, size_t local, size_t window)
 {
 	int result = window_reserve(&over->window, window);
+
 	over->window.mediated = true; /* the tests change protections while no other thread touches those pages */
 	/* FARPAGE_NO_MOVE stands for a kernel without UFFDIO_MOVE, where pages leave only with unsafe_dio. */
 	bool copies = getenv("FARPAGE_NO_MOVE");
@@ -51,6 +53,7 @@ __attribute__((unused)) static int over_open(struct over *over, size_t local, si
 					     const struct store_faults *faults)
 {
 	int result = over_store(over, window, faults);
+
 	return result ? result : over_start(over, local, window);
 }
 
@@ -66,6 +69,7 @@ __attribute__((unused)) static void over_close(struct over *over)
 __attribute__((unused)) static char *over_map(struct over *over, size_t length)
 {
 	void *address = NULL;
+
 	return farpage_map(over->farpage, length, &address) == 0 ? address : NULL;
 }
 

@@ -2,6 +2,7 @@
 #include "pager/children.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/pager/pager_over.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +17,7 @@
 
 /* --- The snapshot ------------------------------------------------------------------------------------------------ */
 
-/* For each state of a page: if a child that is forked now lacks the page. Earlier marks do not matter. */
+/* For each state of a page, says if a child that is forked now lacks the page. Earlier marks do not matter. */
 static const struct {
 	enum page_state state;
 	bool far;
@@ -32,6 +33,7 @@ static void snapshot_holds_what_is_far(void)
 	struct window window = {.high = 2 * STATES};
 	struct core core = {.window = &window, .counters = &counters};
 	struct children children;
+
 	pages_open(&core.pages, 2 * STATES);
 	children_open(&children, &core);
 	children.epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -44,6 +46,7 @@ static void snapshot_holds_what_is_far(void)
 	for (size_t i = 0; i < STATES; i++) {
 		const char *name = pages_state_name(lacks[i].state);
 		bool marked = pages_load(&core.pages, 2 * i) & PAGE_SNAPSHOT;
+
 		ok(children_want(&children, child, 2 * i) == lacks[i].far && marked == lacks[i].far,
 		   "a page that is %s is %s for a child", name, lacks[i].far ? "far" : "not far");
 		ok(children_want(&children, child, 2 * i + 1) == lacks[i].far &&
@@ -145,11 +148,13 @@ static void page_out(struct over *over, char *memory, unsigned first, unsigned c
 static pid_t fork_until_closed(int *ret_fd)
 {
 	int fds[2];
+
 	if (pipe2(fds, O_CLOEXEC))
 		abort();
 	pid_t child = fork();
 	if (child == 0) {
 		char byte;
+
 		close(fds[1]);
 		_exit(read(fds[0], &byte, 1) != 0);
 	}
@@ -213,6 +218,7 @@ static const char *lines_of_children(unsigned count)
 	struct core core = {.window = &window, .counters = &counters};
 	struct children children;
 	int saved = dup(STDERR_FILENO), lines = memfd_create("lines", MFD_CLOEXEC);
+
 	pages_open(&core.pages, 1);
 	children_open(&children, &core);
 	children.epoll = epoll_create1(EPOLL_CLOEXEC);

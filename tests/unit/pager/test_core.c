@@ -2,6 +2,7 @@
 #include "pager/core.h"
 #include "tests/lib/sanitizers.h"
 #include "tests/lib/tap.h"
+
 #include <poll.h>
 #include <pthread.h>
 
@@ -32,6 +33,7 @@ static bool is_rung(struct kick *kick)
 {
 	struct pollfd readable = {.fd = kick->fd, .events = POLLIN};
 	bool rung = poll(&readable, 1, 0) == 1;
+
 	kick_cancel(kick);
 	return rung;
 }
@@ -118,6 +120,7 @@ static void *claim_and_release(void *unused)
 	(void)unused;
 	for (unsigned i = 0; i < CLAIMS; i++) {
 		int64_t claimed = core_claim(&core, LIMIT - i % 50, i % 3 ? 0 : LOW);
+
 		wrong += core.resident > LIMIT || core.resident < claimed;
 		core_release(&core, claimed);
 	}
@@ -127,6 +130,7 @@ static void *claim_and_release(void *unused)
 static void threads_never_claim_more_than_the_budget(void)
 {
 	pthread_t threads[CLAIMERS];
+
 	begin();
 	for (unsigned i = 0; i < CLAIMERS; i++)
 		pthread_create(&threads[i], NULL, claim_and_release, NULL);
@@ -154,6 +158,7 @@ static void a_sleeper_misses_no_work(void)
 	pthread_t threads[2];
 	uint64_t done = 0;
 	bool missed = false;
+
 	begin();
 	readable.fd = kick->fd;
 	for (unsigned i = 0; i < 2; i++)

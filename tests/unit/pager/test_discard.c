@@ -2,6 +2,7 @@
 #include "core_over.h"
 #include "pager/discard.h"
 #include "tests/lib/sanitizers.h"
+
 #include <errno.h>
 #include <sched.h>
 
@@ -20,6 +21,7 @@ static void watched_discard(struct store *store, uint64_t page, uint64_t count)
 {
 	for (uint64_t i = page; i < page + count; i++) {
 		uint32_t word = pages_load(&core->pages, i);
+
 		unsafe += page_state(word) != PAGE_DISCARDING || word & PAGE_WRITING;
 	}
 	inner->discard(store, page, count);
@@ -46,6 +48,7 @@ static void end(void)
 static unsigned empty(uint64_t page, unsigned count)
 {
 	unsigned found = 0;
+
 	for (uint64_t end_page = page + count; page < end_page; page++)
 		found += state_of(&core->pages, page) == PAGE_UNTOUCHED && !core_has(&over, page);
 	return found;
@@ -55,6 +58,7 @@ static void settled_pages_become_untouched(void)
 {
 	static const enum page_state settled[] = {PAGE_UNTOUCHED, PAGE_RESIDENT, PAGE_BUFFERED,
 						  PAGE_FAR,       PAGE_LOST,     PAGE_RESIDENT};
+
 	enum { COUNT = sizeof settled / sizeof *settled };
 	begin();
 	for (unsigned i = 0; i < 3 * COUNT; i++)
@@ -114,6 +118,7 @@ struct range {
 static void *discard(void *argument)
 {
 	struct range *range = argument;
+
 	discard_pages(core, range->page, range->count);
 	return NULL;
 }
@@ -136,6 +141,7 @@ static void a_discard_waits_for_pages_in_transit(void)
 			{PAGE_FILLING, PAGE_RESIDENT}};
 	for (unsigned i = 0; i < sizeof transits / sizeof *transits; i++) {
 		struct range range = {.count = 3};
+
 		begin();
 		core_make(&over, 0, PAGE_RESIDENT, 'p');
 		core_make(&over, 1, transits[i].state, 'p');
@@ -162,6 +168,7 @@ static void a_discard_waits_for_pages_in_transit(void)
 static void a_discard_waits_for_writes(void)
 {
 	struct range range = {.count = 2};
+
 	begin();
 	core_make(&over, 0, PAGE_RESIDENT, 'w');
 	core_make(&over, 1, PAGE_BUFFERED, 'w');
@@ -180,6 +187,7 @@ static void a_discard_waits_for_writes(void)
 static void a_discard_waits_for_the_snapshots_of_forks(void)
 {
 	struct range range = {.count = 1};
+
 	begin();
 	core_make(&over, 0, PAGE_FAR, 'f');
 	core->looks = 1;
@@ -199,10 +207,12 @@ static void threads_discard_the_same_pages(void)
 {
 	static const enum page_state states[] = {PAGE_RESIDENT, PAGE_FAR, PAGE_UNTOUCHED, PAGE_LOST, PAGE_FAR};
 	bool good = true;
+
 	begin();
 	for (unsigned round = 0; round < (UNDER_TSAN ? 8 : 20); round++) {
 		struct range ranges[] = {
 		    {.page = 0, .count = 700}, {.page = 100, .count = 900}, {.page = 300, .count = 500}};
+
 		for (unsigned page = 0; page < 1000; page++)
 			core_make(&over, page, states[(page + round) % 5], 't');
 		for (unsigned i = 0; i < 3; i++)

@@ -3,6 +3,7 @@
 #include "pager/faults.h"
 #include "pager/fetch.h"
 #include "tests/lib/store_faulty.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -50,6 +51,7 @@ static void poll_all(void)
 static bool holds(uint64_t page, char byte)
 {
 	const char *data = core_address(core, page);
+
 	return state_of(&core->pages, page) == PAGE_RESIDENT && core_has(&over, page) && data[0] == byte &&
 	       data[STORE_PAGE - 1] == byte;
 }
@@ -58,6 +60,7 @@ static bool can_be_read(uint64_t page)
 {
 	int file = memfd_create("sink", MFD_CLOEXEC);
 	bool can = write(file, core_address(core, page), 1) == 1;
+
 	close(file);
 	return can;
 }
@@ -65,6 +68,7 @@ static bool can_be_read(uint64_t page)
 static uint64_t reads(void)
 {
 	struct store_stats stats;
+
 	store_stats(inner, &stats);
 	return stats.reads;
 }
@@ -72,6 +76,7 @@ static uint64_t reads(void)
 static void a_fault_brings_in_what_the_page_has(void)
 {
 	uint64_t popped[4];
+
 	begin(NULL);
 	fault(10);
 	ok(holds(10, 0) && core->resident == 1, "a fault on an untouched page brings in zeroes and takes room");
@@ -238,6 +243,7 @@ static void faults_in_order_fill_ahead(void)
 static void a_page_that_cannot_be_read_is_lost(void)
 {
 	const struct store_faults faults = {.seed = 1, .read_error = UINT16_MAX};
+
 	begin(&faults);
 	core_make(&over, 40, PAGE_FAR, 'l');
 	core_make(&over, 41, PAGE_RESIDENT, 'n');
@@ -268,6 +274,7 @@ static void a_page_that_cannot_be_read_is_lost(void)
 static void a_delayed_answer_meets_its_page(void)
 {
 	const struct store_faults faults = {.seed = 3, .delay = UINT16_MAX / 2, .delay_polls = 5};
+
 	enum { COUNT = 60 };
 	unsigned right = 0;
 	begin(&faults);

@@ -4,6 +4,7 @@
 #include "pager/follow.h"
 #include "tests/lib/sanitizers.h"
 #include "tests/lib/tap.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -12,6 +13,7 @@
 static cpu_set_t only(int cpu)
 {
 	cpu_set_t set;
+
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	return set;
@@ -20,6 +22,7 @@ static cpu_set_t only(int cpu)
 static bool runs_on(const cpu_set_t *wanted)
 {
 	cpu_set_t now;
+
 	return !sched_getaffinity(0, sizeof now, &now) && CPU_EQUAL(&now, wanted);
 }
 
@@ -27,6 +30,7 @@ static bool runs_on(const cpu_set_t *wanted)
 static bool find_two(cpu_set_t *ret_all, int ret_cpus[2])
 {
 	int found = 0;
+
 	if (sched_getaffinity(0, sizeof *ret_all, ret_all))
 		return false;
 	for (int cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++)
@@ -47,6 +51,7 @@ static void the_evictor_keeps_to_the_programs_processors(int first)
 	struct follow follow;
 	const cpu_set_t given = only(first);
 	int cpu = -1;
+
 	follow_init(&follow);
 	atomic_store(&follow.alone, first);
 	follow_alone(&follow, true, &cpu);
@@ -60,6 +65,7 @@ static void the_evictor_stays_where_others_have_placed_it(int first)
 	struct follow follow;
 	cpu_set_t all;
 	int cpu = -1;
+
 	memset(&all, 0xff, sizeof all);
 	follow_init(&follow);
 	atomic_store(&follow.alone, first);
@@ -74,6 +80,7 @@ static void the_evictor_leaves_when_it_may_not_share_the_processor(int first)
 {
 	struct follow follow;
 	int cpu = -1;
+
 	follow_init(&follow);
 	atomic_store(&follow.alone, first);
 	follow_alone(&follow, true, &cpu);
@@ -121,6 +128,7 @@ int main(int argc, char **argv)
 {
 	cpu_set_t all;
 	int cpus[2];
+
 	if (argc > 1) {
 		the_evictor_keeps_to_the_programs_processors(atoi(argv[1]));
 		the_evictor_stays_where_others_have_placed_it(atoi(argv[1]));

@@ -2,6 +2,7 @@
 #include "pager/pager.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/pager/pager_over.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -11,12 +12,14 @@
 static bool is_here(void *address)
 {
 	unsigned char here = 0;
+
 	return mincore(address, STORE_PAGE, &here) == 0 && here & 1;
 }
 
 static void kept_page_stays_until_discarded(void)
 {
 	struct over over;
+
 	if (over_open(&over, LOCAL, 64 * MIB, NULL))
 		abort();
 	char *memory = over_map(&over, 4 * STORE_PAGE);
@@ -41,6 +44,7 @@ static void budget_is_not_all_kept(void)
 	struct over over;
 	size_t kept = 0;
 	int result;
+
 	if (over_open(&over, LOCAL, 64 * MIB, NULL))
 		abort();
 	char *memory = over_map(&over, 4 * LOCAL);

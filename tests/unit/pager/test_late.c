@@ -2,6 +2,7 @@
    no request needs may come. */
 #include "pager_over.h"
 #include "tests/lib/tap.h"
+
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>

@@ -2,6 +2,7 @@
 #include "common/random.h"
 #include "pager_over.h"
 #include "tests/lib/tap.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,6 +25,7 @@ static uint64_t pattern(uint64_t page, uint64_t version)
 static void fill(char *memory, uint64_t page, uint64_t version)
 {
 	uint64_t *words = (uint64_t *)(void *)(memory + page * STORE_PAGE);
+
 	for (unsigned i = 0; i < STORE_PAGE / 8; i += 64)
 		words[i] = pattern(page, version) + i;
 }
@@ -31,6 +33,7 @@ static void fill(char *memory, uint64_t page, uint64_t version)
 static bool holds(const char *memory, uint64_t page, uint64_t version)
 {
 	const uint64_t *words = (const uint64_t *)(const void *)(memory + page * STORE_PAGE);
+
 	for (unsigned i = 0; i < STORE_PAGE / 8; i += 64)
 		if (words[i] != pattern(page, version) + i)
 			return false;
@@ -53,6 +56,7 @@ static uint64_t resident_pages(const char *memory, size_t length)
 {
 	static unsigned char in_core[1 << 16];
 	uint64_t count = 0;
+
 	mincore((void *)(uintptr_t)memory, length, in_core);
 	for (size_t i = 0; i < length / STORE_PAGE; i++)
 		count += in_core[i] & 1;
@@ -62,6 +66,7 @@ static uint64_t resident_pages(const char *memory, size_t length)
 static void memory_beyond_the_budget_keeps_its_contents(void)
 {
 	struct over over;
+
 	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens over a memory store"))
 		return;
 	char *memory = over_map(&over, BYTES);
@@ -81,6 +86,7 @@ static void memory_beyond_the_budget_keeps_its_contents(void)
 	bool good = true;
 	for (unsigned i = 0; i < 60000 && good; i++) {
 		uint64_t page = random_below(&random, PAGES);
+
 		good = holds(memory, page, version[page]);
 		if (random_below(&random, 3) == 0)
 			fill(memory, page, ++version[page]);
@@ -105,6 +111,7 @@ static void memory_beyond_the_budget_keeps_its_contents(void)
 	good = true;
 	for (uint64_t page = 0; page < PAGES; page++) {
 		bool inside = page >= 4 * MIB / STORE_PAGE && page < 12 * MIB / STORE_PAGE;
+
 		good &= inside ? memory[page * STORE_PAGE] == 0 : holds(memory, page, version[page]);
 	}
 	ok(good, "a discarded range reads as zeroes, and the rest is unchanged");
@@ -128,6 +135,7 @@ static void pages_on_the_backup_alone_count_as_far(void)
 {
 	struct over over;
 	struct farpage_stats stats;
+
 	over_store(&over, 64 * MIB, NULL);
 	struct store_ops ops = *over.inner->ops;
 	memory_ops = over.inner->ops;
@@ -149,6 +157,7 @@ static void pages_on_the_backup_alone_count_as_far(void)
 static void system_calls_read_and_write_far_memory(void)
 {
 	struct over over;
+
 	over_open(&over, LOCAL, 64 * MIB, NULL);
 	char *memory = over_map(&over, BYTES);
 	int file = memfd_create("test", MFD_CLOEXEC);
@@ -174,10 +183,12 @@ static void *work(void *argument)
 	struct worker *worker = argument;
 	struct random_state random;
 	static __thread uint64_t version[PAGES];
+
 	random_seed(&random, worker->seed);
 	worker->good = true;
 	for (unsigned i = 0; i < 20000 && worker->good; i++) {
 		uint64_t page = random_below(&random, PAGES / 4) * 4 + worker->seed;
+
 		if (version[page])
 			worker->good = holds(worker->memory, page, version[page]);
 		if (random_below(&random, 2))
@@ -189,6 +200,7 @@ static void *work(void *argument)
 static void threads_find_what_they_wrote(void)
 {
 	struct over over;
+
 	over_open(&over, LOCAL, 64 * MIB, NULL);
 	char *memory = over_map(&over, BYTES);
 	struct worker workers[4];
@@ -222,6 +234,7 @@ static void memory_in_use_is_adopted_within_the_budget(uint64_t step)
 	struct store *store;
 	struct window window;
 	struct farpage *farpage;
+
 	store_open_memory(64 * MIB / STORE_PAGE, &store);
 	window_reserve(&window, 64 * MIB);
 	void *address;
@@ -252,6 +265,7 @@ static void memory_in_use_is_adopted_within_the_budget(uint64_t step)
 static int count_wrong(const char *memory, uint64_t pages, uint64_t version)
 {
 	int wrong = 0;
+
 	for (uint64_t page = 0; page < pages; page++)
 		wrong += !holds(memory, page, version);
 	return wrong;
@@ -260,6 +274,7 @@ static int count_wrong(const char *memory, uint64_t pages, uint64_t version)
 static int wait_for(pid_t child)
 {
 	int status = 0;
+
 	waitpid(child, &status, 0);
 	return status;
 }
@@ -283,6 +298,7 @@ static void children_see_memory_as_it_was(void)
 	pid_t child = fork();
 	if (child == 0) {
 		char byte;
+
 		if (read(go[0], &byte, 1) != 1)
 			_exit(99);
 		int wrong = count_wrong(memory, few, 1);
@@ -315,6 +331,7 @@ static void children_see_memory_as_it_was(void)
 	child = fork();
 	if (child == 0) {
 		pid_t grandchild = fork();
+
 		if (grandchild == 0)
 			_exit(count_wrong(memory, few, 3) ? 1 : 0);
 		status = wait_for(grandchild);
@@ -353,6 +370,7 @@ static void lost_pages_raise_sigbus(void)
 {
 	struct over over;
 	const struct store_faults faults = {.seed = 5, .read_error = 3000};
+
 	over_open(&over, LOCAL, 64 * MIB, &faults);
 	char *memory = over_map(&over, BYTES);
 	for (uint64_t page = 0; page < PAGES; page++)
@@ -379,6 +397,7 @@ static void lost_pages_raise_sigbus(void)
 static void protected_pages_leave_and_keep_their_contents(void)
 {
 	struct over over;
+
 	over_open(&over, LOCAL, 64 * MIB, NULL);
 	char *memory = over_map(&over, BYTES);
 	for (uint64_t page = 0; page < PAGES; page++)
@@ -399,6 +418,7 @@ static void protected_pages_leave_and_keep_their_contents(void)
 int main(void)
 {
 	struct over over;
+
 	if (userfaultfd_is_denied(over_open(&over, LOCAL, 16 * MIB, NULL)))
 		return tap_skip_all("no right to userfaultfd");
 	over_close(&over);

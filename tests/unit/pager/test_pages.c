@@ -3,6 +3,7 @@
 #include "page_states.h"
 #include "tests/lib/sanitizers.h"
 #include "tests/lib/tap.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 static void a_page_moves_only_from_what_was_seen(void)
 {
 	struct pages pages;
+
 	pages_open(&pages, 8);
 	ok(pages_move(&pages, 1, PAGE_UNTOUCHED, PAGE_FILLING, 0), "a page moves from its present state");
 	ok(!pages_move(&pages, 1, PAGE_UNTOUCHED, PAGE_FILLING, 0),
@@ -42,6 +44,7 @@ static void a_page_moves_only_from_what_was_seen(void)
 static void a_page_has_its_frame_and_its_marks(void)
 {
 	struct pages pages;
+
 	pages_open(&pages, 8);
 	page_make(&pages, 2, PAGE_BUFFERED, PAGE_FRAME_MAX);
 	ok(page_frame(pages_load(&pages, 2)) == PAGE_FRAME_MAX && state_of(&pages, 2) == PAGE_BUFFERED,
@@ -62,6 +65,7 @@ static void a_page_has_its_frame_and_its_marks(void)
 static void a_kept_page_does_not_leave(void)
 {
 	struct pages pages;
+
 	pages_open(&pages, 2);
 	page_make(&pages, 0, PAGE_RESIDENT, 0);
 	pages_mark(&pages, 0, PAGE_KEPT);
@@ -79,9 +83,11 @@ static bool move_aborts(struct pages *pages, uint64_t page, enum page_state from
 {
 	int status = 0;
 	pid_t child = fork();
+
 	if (child == 0) {
 		int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 		const struct rlimit none = {0, 0};
+
 		setrlimit(RLIMIT_CORE, &none);
 		dup2(null, STDERR_FILENO);
 		signal(SIGABRT, SIG_DFL);
@@ -103,6 +109,7 @@ static void contents_move_only_through_an_owner(void)
 						   {PAGE_DISCARDING, PAGE_FAR},     {PAGE_DISCARDING, PAGE_EVICTING}};
 	const unsigned count = sizeof settled / sizeof *settled;
 	struct pages pages;
+
 	pages_open(&pages, PAGE_STATES);
 	for (unsigned state = 0; state < PAGE_STATES; state++)
 		page_make(&pages, state, state, 1);
@@ -111,6 +118,7 @@ static void contents_move_only_through_an_owner(void)
 		/* A frame's contents may be on the donors or lost, and memory may be in use when the pager starts. */
 		bool legal = from == PAGE_BUFFERED ? to == PAGE_FAR || to == PAGE_LOST
 						   : from == PAGE_UNTOUCHED && to == PAGE_RESIDENT;
+
 		if (from != to && !legal)
 			ok(move_aborts(&pages, from, from, to), "a page that is %s does not become %s at once",
 			   pages_state_name(from), pages_state_name(to));
@@ -125,6 +133,7 @@ static void known_pages_are_found_without_touching_others(void)
 {
 	const uint64_t count = 4 << 20, far = 3 << 20;
 	struct pages pages;
+
 	pages_open(&pages, count);
 	ok(pages_next_known(&pages, 0, count) == count, "a fresh table has no known page");
 	ok(pages_memory(&pages, count) == 0, "the words of pages that nobody has accessed take no memory");
@@ -160,11 +169,13 @@ static void *take_pages_over(void *argument)
 {
 	struct random_state random;
 	struct pages *pages = &shared.pages;
+
 	random_seed(&random, (uintptr_t)argument);
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		uint64_t page = random_below(&random, SHARED);
 		uint32_t frame = (uint32_t)(uintptr_t)argument;
 		bool good = true;
+
 		if (pages_move(pages, page, PAGE_RESIDENT, PAGE_EVICTING, 0)) {
 			shared.moved[page]++;
 			good = pages_move(pages, page, PAGE_EVICTING, PAGE_BUFFERED, frame);
@@ -183,6 +194,7 @@ static void *take_pages_over(void *argument)
 static void *mark_pages(void *argument)
 {
 	uint32_t mark = (uint32_t)(uintptr_t)argument;
+
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		shared.wrong += (pages_mark(&shared.pages, i % SHARED, mark) & mark) != 0;
 		shared.wrong += !(pages_unmark(&shared.pages, i % SHARED, mark) & mark);
@@ -194,6 +206,7 @@ static void one_thread_at_a_time_owns_a_page(void)
 {
 	pthread_t threads[MOVERS + 2];
 	uint64_t moved = 0;
+
 	pages_open(&shared.pages, SHARED);
 	for (unsigned page = 0; page < SHARED; page++)
 		page_make(&shared.pages, page, PAGE_RESIDENT, 0);

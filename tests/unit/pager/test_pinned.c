@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "pager_over.h"
 #include "tests/lib/tap.h"
+
 #include <liburing.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -29,6 +30,7 @@ struct device {
 static bool device_open(struct device *device, char *buffer, size_t length)
 {
 	char page[STORE_PAGE];
+
 	*device = (struct device){.buffer = buffer, .length = length, .file = memfd_create("pinned", MFD_CLOEXEC)};
 	for (size_t i = 0; i < length / STORE_PAGE; i++) {
 		memset(page, (int)(0x80 | (i & 0x7f)), sizeof page);
@@ -50,6 +52,7 @@ static bool device_read(struct device *device)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&device->ring);
 	struct io_uring_cqe *cqe;
+
 	io_uring_prep_read_fixed(sqe, device->file, device->buffer, (unsigned)device->length, 0, 0);
 	if (io_uring_submit_and_wait(&device->ring, 1) < 0 || io_uring_peek_cqe(&device->ring, &cqe))
 		return false;
@@ -62,9 +65,11 @@ static bool device_read(struct device *device)
 static unsigned device_wrong(const struct device *device)
 {
 	unsigned count = 0;
+
 	for (size_t i = 0; i < device->length / STORE_PAGE; i++) {
 		const char *page = device->buffer + i * STORE_PAGE;
 		char wanted = (char)(0x80 | (i & 0x7f));
+
 		count += page[0] != wanted || page[STORE_PAGE - 1] != wanted;
 	}
 	return count;
@@ -79,6 +84,7 @@ static void touch(char *memory, size_t length)
 static struct farpage_stats stats_of(const struct over *over)
 {
 	struct farpage_stats stats;
+
 	farpage_get_stats(over->farpage, &stats);
 	return stats;
 }
@@ -86,7 +92,7 @@ static struct farpage_stats stats_of(const struct over *over)
 /* The protections around the buffer before registration, and of the buffer afterwards. */
 struct surroundings {
 	const char *name;
-	int behind; /* protection of the page behind the buffer */
+	int behind; /* protection of the page after the buffer */
 	int inside; /* protection of the buffer after it is pinned */
 };
 
@@ -103,6 +109,7 @@ static void a_pinned_buffer_holds_what_a_device_reads(const struct surroundings 
 	const size_t length = MIB;
 	struct over over;
 	struct device device;
+
 	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens for a pinned buffer %s", around->name))
 		return;
 	char *memory = over_map(&over, length + MIB), *other = over_map(&over, 4 * LOCAL);
@@ -126,6 +133,7 @@ static void more_pinned_memory_than_the_budget_is_held(void)
 	const size_t length = LOCAL + 4 * MIB;
 	struct over over;
 	struct device device;
+
 	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens for more pinned memory than its budget"))
 		return;
 	char *buffer = over_map(&over, length), *other = over_map(&over, 2 * LOCAL);
@@ -152,6 +160,7 @@ static void more_pinned_memory_than_the_budget_is_held(void)
 static void filling_ahead_stops_at_the_programs_memory(void)
 {
 	struct over over;
+
 	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens for memory that is touched in order"))
 		return;
 	char *memory = over_map(&over, 2 * MIB);
@@ -192,6 +201,7 @@ struct writer {
 static void *write_there(void *argument)
 {
 	struct writer *writer = argument;
+
 	for (volatile size_t i = 0; !writer->stop; i++) {
 		writer->tries++;
 		if (sigsetjmp(on_refusal, 1))
@@ -207,6 +217,7 @@ static void read_only_memory_stays_read_only(void)
 {
 	struct over over;
 	struct sigaction action = {.sa_handler = refused, .sa_flags = SA_NODEFER}, before;
+
 	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens for read-only memory"))
 		return;
 	struct writer writer = {.memory = over_map(&over, MIB)};

@@ -19,6 +19,7 @@ static void begin(uint64_t departed)
 static uint32_t leave(unsigned count)
 {
 	uint32_t stamp = refault_stamp(&refault);
+
 	for (unsigned i = 0; i < count; i++)
 		refault_count(&refault);
 	return stamp;
@@ -39,6 +40,7 @@ static uint64_t fetch(uint32_t stamp)
 static bool is_about(uint64_t depth, uint64_t expected, unsigned units)
 {
 	bool good = depth + units * UNIT >= expected && depth <= expected + expected / 32 + units * UNIT;
+
 	if (!good)
 		printf("# depth %llu, expected %llu\n", (unsigned long long)depth, (unsigned long long)expected);
 	return good;
@@ -107,6 +109,7 @@ static void depths_are_those_of_a_list(void)
 	static uint32_t stamp[FAR], list[FAR];
 	struct random_state random;
 	bool good = true;
+
 	begin(0);
 	random_seed(&random, 1);
 	for (uint32_t page = 0; page < FAR; page++) {
@@ -115,6 +118,7 @@ static void depths_are_those_of_a_list(void)
 	}
 	for (unsigned round = 0; round < 20000 && good; round++) {
 		uint32_t place = (uint32_t)(random_next(&random) % FAR), page = list[place];
+
 		good = is_about(fetch(stamp[page]), place + 1, 1);
 		memmove(list + 1, list, place * sizeof list[0]);
 		list[0] = page;

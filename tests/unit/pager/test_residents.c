@@ -43,6 +43,7 @@ static void discard(uint64_t page)
 static bool pops(unsigned max, uint64_t first, unsigned count)
 {
 	bool good = residents_pop(&residents, popped, max) == count;
+
 	for (unsigned i = 0; i < count && good; i++)
 		good = popped[i] == first + i;
 	return good;
@@ -214,10 +215,12 @@ static void *take_and_return(void *argument)
 {
 	struct random_state random;
 	uint64_t mine[32];
+
 	random_seed(&random, (uintptr_t)argument);
 	for (unsigned turn = 0; turn < TURNS; turn++) {
 		bool held = random_below(&random, 4) == 0;
 		unsigned count = held ? residents_pop_held(&residents, mine, 32) : residents_pop(&residents, mine, 32);
+
 		offered += count;
 		for (unsigned i = 0; i < count; i++) {
 			if (!pages_move(&pages, mine[i], PAGE_RESIDENT, PAGE_EVICTING, 0)) {
@@ -247,6 +250,7 @@ static void no_page_is_offered_twice_or_forgotten(void)
 	static bool seen[PAGES];
 	pthread_t threads[EVICTORS + 1];
 	unsigned missing = 0, twice = 0;
+
 	begin(BUDGET);
 	push(0, HALF, false);
 	for (uintptr_t i = 0; i < EVICTORS; i++)

@@ -11,6 +11,7 @@ static struct streams streams;
 static uint64_t fault(uint64_t page)
 {
 	unsigned count = streams_note(&streams, page);
+
 	if (count)
 		streams_extend(&streams, page, count);
 	return page + count + 1;
@@ -35,6 +36,7 @@ static void faults_in_order_double_the_read_ahead(void)
 	for (unsigned i = 0; i < 10; i++) {
 		uint64_t next = fault(page);
 		unsigned length = (unsigned)(next - page - 1);
+
 		doubled &= length == (2 * last < LIMIT ? 2 * last : LIMIT);
 		last = length;
 		page = next;
@@ -63,6 +65,7 @@ static void other_faults_get_no_read_ahead(void)
 {
 	struct random_state random;
 	unsigned ahead = 0;
+
 	random_seed(&random, 1);
 	streams_init(&streams, LIMIT);
 	for (unsigned i = 0; i < 1000; i++)

@@ -6,6 +6,7 @@
 #include "tests/lib/sanitizers.h"
 #include "tests/lib/tap.h"
 #include "userfaultfd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
@@ -31,13 +32,15 @@ static uint64_t *words_of(uint64_t page)
 static bool holds(const void *data, uint64_t page)
 {
 	const uint64_t *words = data;
+
 	return words[0] == mix(page + 1) && words[WORDS - 1] == mix(page + 2);
 }
 
-/* Begins with all pages of the window written and then registered. Returns 0 or -errno of uffd_open(). */
+/* Makes a window, writes all its pages, and then registers them. Returns 0 or -errno of uffd_open(). */
 static int begin(void)
 {
 	void *address;
+
 	landing = take_landing();
 	if (window_reserve(&window, PAGES * STORE_PAGE) || !landing ||
 	    window_allocate(&window, PAGES * STORE_PAGE, STORE_PAGE, &address))
@@ -67,6 +70,7 @@ static unsigned present(const void *address, unsigned count)
 	static bool here[PAGEMAP_MAX];
 	unsigned found = 0;
 	int pagemap = pagemap_open();
+
 	if (pagemap_present(pagemap, address, count, here))
 		tap_bail("/proc/self/pagemap cannot be read");
 	for (unsigned i = 0; i < count; i++)
@@ -85,6 +89,7 @@ static bool is_protected(uint64_t page)
 {
 	uint64_t entry = 0;
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
 	if (pread(pagemap, &entry, sizeof entry, (off_t)((uintptr_t)words_of(page) / STORE_PAGE * sizeof entry)) < 0)
 		tap_bail("/proc/self/pagemap cannot be read");
 	close(pagemap);
@@ -102,8 +107,10 @@ static void take_every(uint64_t first, unsigned step, unsigned count)
 static unsigned with_result(unsigned count, enum take_result result)
 {
 	unsigned found = 0;
+
 	for (unsigned i = 0; i < count; i++) {
 		bool gone = result == TAKE_TAKEN || result == TAKE_ABSENT;
+
 		found += taken[i].result == result && is_here(taken[i].page) != gone &&
 			 (result != TAKE_TAKEN || holds(taken[i].data, taken[i].page));
 	}
@@ -115,6 +122,7 @@ static void put_back(unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
 		size_t done;
+
 		if (taken[i].result == TAKE_TAKEN &&
 		    uffd_copy(uffd.fd, words_of(taken[i].page), taken[i].data, STORE_PAGE, &done))
 			tap_bail("page %u cannot be placed", (unsigned)taken[i].page);
@@ -177,6 +185,7 @@ static bool can_write(uint64_t page)
 {
 	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 	bool can = read(zero, words_of(page) + 1, 1) == 1;
+
 	close(zero);
 	return can;
 }
@@ -184,6 +193,7 @@ static bool can_write(uint64_t page)
 static void pages_of_every_mapping_leave_or_stay_whole(bool mediated)
 {
 	const char *who = mediated ? "" : " whose owner may change the protection";
+
 	begin();
 	window.mediated = mediated;
 	for (unsigned i = 0; i < MAPPINGS; i++)
@@ -194,8 +204,10 @@ static void pages_of_every_mapping_leave_or_stay_whole(bool mediated)
 		bool writable = mappings[i].protection & PROT_WRITE;
 		bool leaves = copies || (mappings[i].moves && (mediated || writable));
 		unsigned right = 0;
+
 		for (unsigned k = 0; k < EACH; k++) {
 			const struct taken *page = &taken[3 + i * EACH + k];
+
 			right += leaves ? page->result == TAKE_TAKEN && holds(page->data, page->page)
 					: page->result == TAKE_HELD && is_here(page->page);
 		}
@@ -210,6 +222,7 @@ static void pages_of_every_mapping_leave_or_stay_whole(bool mediated)
 	for (unsigned i = 0; i < MAPPINGS; i++) {
 		uint64_t first = 3 + i * EACH;
 		bool writable = mappings[i].protection & PROT_WRITE;
+
 		ok(can_write(first) == writable, "%s mapping%s %s after a batch", mappings[i].name, who,
 		   writable ? "can be written to" : "cannot be written to");
 		mprotect(words_of(first), EACH * STORE_PAGE, PROT_READ | PROT_WRITE);
@@ -266,6 +279,7 @@ static void locked_pages_stay_and_their_neighbours_leave_whole(void)
 	unsigned stay = 0, whole = 0;
 	for (uint64_t page = 0; page < COUNT; page++) {
 		bool locked = page >= LOCKED && page < LOCKED + 10, gone = taken[page].result == TAKE_TAKEN;
+
 		stay += locked && taken[page].result == TAKE_HELD && is_here(page) && holds(words_of(page), page) &&
 			!is_protected(page);
 		whole += !locked && (gone ? holds(taken[page].data, page) : is_here(page));
@@ -279,6 +293,7 @@ static void locked_pages_stay_and_their_neighbours_leave_whole(void)
 static void opening_tells_what_cannot_leave(void)
 {
 	struct take other;
+
 	begin();
 	int result = take_open(&other, &uffd, &window, landing, false);
 	ok(result == (copies ? -EOPNOTSUPP : 0), "pages that can be neither moved nor copied make take_open() fail");
@@ -314,6 +329,7 @@ static void no_write_is_lost_while_pages_leave(void)
 	static char contents[COUNTERS][STORE_PAGE];
 	pthread_t thread;
 	unsigned gone = 0, wrong = 0;
+
 	begin();
 	pthread_create(&thread, NULL, count_up, NULL);
 	for (unsigned round = 0; !counted; round++) {

@@ -3,6 +3,7 @@
 #include "pager/uffd.h"
 #include "tests/lib/tap.h"
 #include "userfaultfd.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,6 +24,7 @@ static char *at(unsigned page)
 static void *map(size_t pages)
 {
 	void *address = mmap(NULL, pages * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
 	if (address == MAP_FAILED)
 		tap_bail("no memory");
 	return address;
@@ -46,6 +48,7 @@ static void end(void)
 static int place(unsigned page, unsigned count, char byte, size_t *ret_done)
 {
 	static char data[PAGES * STORE_PAGE];
+
 	memset(data, byte, count * STORE_PAGE);
 	return uffd_copy(uffd.fd, at(page), data, count * STORE_PAGE, ret_done);
 }
@@ -54,6 +57,7 @@ static int place(unsigned page, unsigned count, char byte, size_t *ret_done)
 static int next_message(struct uffd_message *ret_message)
 {
 	struct pollfd fault = {.fd = uffd.fd, .events = POLLIN};
+
 	poll(&fault, 1, 30000);
 	return uffd_read(uffd.fd, ret_message, 1);
 }
@@ -70,6 +74,7 @@ struct toucher {
 static void *touch(void *argument)
 {
 	struct toucher *toucher = argument;
+
 	toucher->id = gettid();
 	if (toucher->reads)
 		toucher->found = __atomic_load_n(toucher->address, __ATOMIC_RELAXED);
@@ -83,6 +88,7 @@ static void a_fault_tells_who_touched_what(void)
 	struct uffd_message message = {0};
 	struct toucher reader = {.address = at(3) + 77, .reads = true};
 	struct toucher writer = {.address = at(5) + 9, .writes = true};
+
 	ok(uffd_read(uffd.fd, &message, 1) == 0, "no message comes before memory is touched");
 	pthread_create(&reader.thread, NULL, touch, &reader);
 	bool came = next_message(&message) == 1 && message.kind == UFFD_MISSING;
@@ -105,6 +111,7 @@ static void a_fault_tells_who_touched_what(void)
 static void placing_stops_at_what_is_there(void)
 {
 	size_t done = 1;
+
 	ok(place(3, 1, 'z', &done) == -EEXIST && done == 0 && at(3)[0] == 'x',
 	   "placing a page that is present gets -EEXIST and changes nothing");
 	ok(place(1, 4, 'a', &done) == -EEXIST && done == 2 * STORE_PAGE && at(1)[0] == 'a' &&
@@ -120,6 +127,7 @@ static void protected_pages_make_writers_wait(void)
 {
 	struct uffd_message message = {0};
 	struct toucher writer = {.address = at(3), .reads = true, .writes = true};
+
 	ok(uffd_protect(&uffd, at(3), STORE_PAGE, true) == 0, "a page is protected");
 	pthread_create(&writer.thread, NULL, touch, &writer);
 	bool came = next_message(&message) == 1 && message.kind == UFFD_PROTECTED;
@@ -134,6 +142,7 @@ static void protected_pages_make_writers_wait(void)
 static void poisoned_pages_cannot_be_read(void)
 {
 	int null = memfd_create("null", MFD_CLOEXEC);
+
 	if (!uffd.can_poison) {
 		ok(uffd_poison(&uffd, uffd.fd, at(20), STORE_PAGE) == -EOPNOTSUPP,
 		   "a kernel that cannot poison gets -EOPNOTSUPP");
@@ -175,6 +184,7 @@ static void closing_wakes_who_waits(void)
 {
 	struct uffd_message message = {0};
 	struct toucher reader = {.address = at(31), .reads = true, .found = 'o'};
+
 	pthread_create(&reader.thread, NULL, touch, &reader);
 	bool came = next_message(&message) == 1 && message.kind == UFFD_MISSING;
 	uffd_close(&uffd);
@@ -186,6 +196,7 @@ static void closing_wakes_who_waits(void)
 int main(void)
 {
 	int result = begin();
+
 	if (userfaultfd_is_denied(result))
 		return tap_skip_all("no right to userfaultfd");
 	ok(result == 0, "memory and its landing area are registered");

@@ -7,6 +7,7 @@
 #include "tests/lib/mix.h"
 #include "tests/lib/tap.h"
 #include "wrap_ioctl.h"
+
 #include <errno.h>
 #include <linux/userfaultfd.h>
 #include <stdatomic.h>
@@ -35,6 +36,7 @@ int ioctl_call(int fd, unsigned long request, void *argument)
 {
 	int result = __real_ioctl(fd, request, argument);
 	struct move *move = argument;
+
 	if (request != MOVE || result != 0)
 		return result;
 	switch (moves++ % 4) {
@@ -58,6 +60,7 @@ static void fill(uint64_t *words, size_t pages, uint64_t round)
 static size_t wrong(const uint64_t *words, size_t pages, uint64_t round)
 {
 	size_t count = 0;
+
 	for (size_t page = 0; page < pages; page++)
 		count += words[page * (STORE_PAGE / 8)] != mix(page << 8 | round);
 	return count;
@@ -69,12 +72,14 @@ int main(void)
 	struct farpage_stats stats;
 	size_t pages = 24 * MIB / STORE_PAGE, bad = 0;
 	int result = over_open(&over, 8 * MIB, 32 * MIB, NULL);
+
 	if (userfaultfd_is_denied(result))
 		return tap_skip_all("no right to userfaultfd");
 	if (!uffd_can_move())
 		return tap_skip_all("this kernel has no UFFDIO_MOVE");
 	if (ok(result == 0, "a pager opens over a kernel that counts no moves")) {
 		uint64_t *words = (uint64_t *)(void *)over_map(&over, pages * STORE_PAGE);
+
 		for (uint64_t round = 1; round <= ROUNDS; round++) {
 			fill(words, pages, round);
 			bad += wrong(words, pages, round);

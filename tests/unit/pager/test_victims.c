@@ -4,6 +4,7 @@
 #include "pager/victims.h"
 #include "tests/lib/sanitizers.h"
 #include "tests/lib/tap.h"
+
 #include <pthread.h>
 #include <sched.h>
 
@@ -31,6 +32,7 @@ static void end(void)
 static uint32_t send_out(uint64_t page)
 {
 	uint32_t frame = victims_allocate(&victims);
+
 	if (frame == VICTIMS_NONE || !pages_move(&pages, page, PAGE_RESIDENT, PAGE_EVICTING, 0))
 		return VICTIMS_NONE;
 	memset(victims_frame(&victims, frame), (int)page, STORE_PAGE);
@@ -50,6 +52,7 @@ static void make_and_send_out(uint64_t first, uint64_t count, uint32_t *ret_fram
 static void frames_are_used_in_turn(void)
 {
 	uint32_t frames[FRAMES], used = 0;
+
 	begin();
 	for (unsigned i = 0; i < FRAMES; i++) {
 		frames[i] = victims_allocate(&victims);
@@ -70,6 +73,7 @@ static void frames_are_used_in_turn(void)
 static void a_buffered_page_is_far_when_its_frame_is_reused(void)
 {
 	uint32_t frames[FRAMES];
+
 	begin();
 	make_and_send_out(0, FRAMES, frames);
 	ok(state_of(&pages, 0) == PAGE_BUFFERED && state_of(&pages, FRAMES - 1) == PAGE_BUFFERED,
@@ -93,6 +97,7 @@ static void a_buffered_page_is_far_when_its_frame_is_reused(void)
 static void a_page_in_a_newer_frame_stays_buffered(void)
 {
 	uint32_t frames[FRAMES];
+
 	begin();
 	make_and_send_out(0, FRAMES, frames);
 	page_bring_in(&pages, 2, PAGE_BUFFERED);
@@ -111,6 +116,7 @@ static void a_page_in_a_newer_frame_stays_buffered(void)
 static void a_frame_in_use_is_not_reused(void)
 {
 	uint32_t frames[FRAMES];
+
 	begin();
 	make_and_send_out(0, FRAMES, frames);
 	victims.writing[frames[0]] = 1;
@@ -147,6 +153,7 @@ static void a_frame_in_use_is_not_reused(void)
 static void a_page_that_returns_elsewhere_holds_no_frame(void)
 {
 	uint32_t frames[FRAMES];
+
 	begin();
 	make_and_send_out(0, FRAMES, frames);
 	page_bring_in(&pages, 2, PAGE_BUFFERED);
@@ -166,13 +173,16 @@ static _Atomic unsigned returned, wrong;
 static void *bring_back(void *unused)
 {
 	struct random_state random;
+
 	(void)unused;
 	random_seed(&random, 1);
 	while (!over) {
 		uint64_t page = random_below(&random, PAGES);
 		uint32_t word = pages_load(&pages, page), frame = page_frame(word);
+
 		if (page_state(word) == PAGE_BUFFERED && pages_move_from(&pages, page, word, PAGE_RETURNING, frame)) {
 			const char *data = victims_frame(&victims, frame);
+
 			wrong += data[0] != (char)page || data[STORE_PAGE - 1] != (char)page;
 			pages_move(&pages, page, PAGE_RETURNING, PAGE_RESIDENT, 0);
 			returned++;
@@ -190,6 +200,7 @@ static void a_frame_keeps_its_contents_while_they_are_read(void)
 	const unsigned enough = UNDER_TSAN ? 300 : 1000;
 	struct random_state random;
 	pthread_t thread;
+
 	begin();
 	random_seed(&random, 2);
 	for (uint64_t page = 0; page < PAGES; page++)
@@ -197,6 +208,7 @@ static void a_frame_keeps_its_contents_while_they_are_read(void)
 	pthread_create(&thread, NULL, bring_back, NULL);
 	while (returned < enough && !wrong) {
 		uint64_t page = random_below(&random, PAGES);
+
 		if (state_of(&pages, page) == PAGE_RESIDENT)
 			send_out(page); /* may find no free frame; then the loop tries another page */
 		else

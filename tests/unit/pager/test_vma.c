@@ -4,6 +4,7 @@
 #include "pager/vma.h"
 #include "tests/lib/tap.h"
 #include "wrap_ioctl.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@ static void the_kernel_describes_a_mapping(void)
 	struct vma vma;
 	int fd = vma_open();
 	char *memory = mmap(NULL, 4 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
 	mprotect(memory + 4096, 2 * 4096, PROT_READ);
 	ok(vma_query(fd, memory + 4096 + 5, &vma) == 0 && vma.protection == PROT_READ && !vma.shared,
 	   "a read-only mapping is found at any of its addresses");
@@ -41,6 +43,7 @@ static void the_text_describes_a_mapping(void)
 {
 	struct vma vma;
 	int fd = memfd_create("maps", MFD_CLOEXEC);
+
 	ok(write(fd, text, sizeof text - 1) == (ssize_t)sizeof text - 1,
 	   "a file with the text of three mappings is written");
 	ok(vma_query(fd, (void *)0x7f00deadcfff, &vma) == 0 && vma.protection == (PROT_READ | PROT_WRITE) &&
@@ -69,6 +72,7 @@ static void the_text_says_what_the_kernel_says(void)
 	for (unsigned i = 0; i < MAPPINGS; i++) {
 		struct vma vma = {0};
 		char *address = memory + i * 4096 + 4095;
+
 		without_query = true;
 		int error = vma_query(fd, address, &vma);
 		without_query = false;
@@ -89,6 +93,7 @@ static void the_kernel_tells_which_pages_have_contents(void)
 	static bool present[PAGEMAP_MAX];
 	int pagemap = pagemap_open();
 	char *memory = mmap(NULL, PAGEMAP_MAX * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
 	madvise(memory, PAGEMAP_MAX * 4096, MADV_NOHUGEPAGE);
 	for (unsigned i = 0; i < PAGEMAP_MAX; i += 3)
 		memory[i * 4096] = 1;
@@ -100,6 +105,7 @@ static void the_kernel_tells_which_pages_have_contents(void)
 	unsigned right = 0;
 	for (unsigned i = 0; i < PAGEMAP_MAX; i++) {
 		bool gone = (i >= 30 && i < 60) || (i >= 90 && i < 120);
+
 		right += present[i] == (i % 3 == 0 && !gone);
 	}
 	ok(right == PAGEMAP_MAX,

@@ -3,6 +3,7 @@
 #include "pager_over.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/wait.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -33,6 +34,7 @@ static struct {
 static int refuse(const struct store_io *ios, unsigned count)
 {
 	unsigned taken = 0;
+
 	for (; taken < count && atomic_load(&failing.many); taken++) {
 		atomic_fetch_sub(&failing.many, 1);
 		failing.refused[failing.refused_count++] = ios[taken].cookie;
@@ -55,8 +57,10 @@ static int failing_submit(struct store_queue *queue, const struct store_io *ios,
 static int failing_poll(struct store_queue *queue, struct store_done *dones, unsigned max)
 {
 	int status = 0;
+
 	if (max && failing.refused_count) {
 		unsigned count = 0;
+
 		while (count < max && failing.refused_count)
 			dones[count++] =
 			    (struct store_done){.cookie = failing.refused[--failing.refused_count], .status = -ENOSPC};
@@ -92,6 +96,7 @@ struct sender {
 static void *send_out(void *argument)
 {
 	struct sender *sender = argument;
+
 	farpage_advise(sender->farpage, sender->memory, STORE_PAGE, FARPAGE_PAGEOUT);
 	return NULL;
 }
@@ -101,6 +106,7 @@ static pid_t fork_reader(const volatile char *memory, int *ret_go)
 {
 	int pipe_ends[2];
 	char byte;
+
 	if (pipe(pipe_ends))
 		return -1;
 	pid_t child = fork();
@@ -143,6 +149,7 @@ static void a_pause_between_refused_writes_is_survived(struct over *over)
 {
 	char *memory = over_map(over, STORE_PAGE);
 	struct sender sender = {over->farpage, memory};
+
 	*memory = 1;
 	atomic_store(&failing.full, 2);
 	send_out(&sender);
@@ -155,6 +162,7 @@ static void many_writes_that_full_donors_refuse_are_repeated_together(struct ove
 {
 	char *memory = over_map(over, 2 * MANY * STORE_PAGE);
 	bool right = true;
+
 	for (unsigned i = 0; i < MANY; i++)
 		memory[2 * i * STORE_PAGE] = (char)(i % 100 + 1);
 	atomic_store(&failing.many, MANY);
@@ -170,6 +178,7 @@ static void a_write_waits_for_donors_that_clear_slabs(struct over *over)
 	char *memory = over_map(over, STORE_PAGE);
 	struct sender sender = {over->farpage, memory};
 	pthread_t thread;
+
 	*memory = 1;
 	atomic_store(&failing.clearing, true);
 	atomic_store(&failing.many, UINT_MAX);
@@ -185,6 +194,7 @@ static void a_write_waits_for_donors_that_clear_slabs(struct over *over)
 static int failing_open(struct over *over, unsigned timeout_ms)
 {
 	static struct store_ops ops;
+
 	if (over_store(over, 16 * MIB, NULL))
 		abort();
 	over->timeout_ms = timeout_ms;
@@ -201,6 +211,7 @@ int main(void)
 {
 	struct over over;
 	int result = failing_open(&over, TIMEOUT_MS);
+
 	if (userfaultfd_is_denied(result))
 		return tap_skip_all("no right to userfaultfd");
 	if (ok(result == 0, "a pager opens over a store that fails writes")) {

@@ -21,8 +21,10 @@ static bool is_zero(const char *block, size_t size)
 static void blocks_are_aligned_and_known(void)
 {
 	bool right = true;
+
 	for (size_t alignment = 16; alignment <= 1u << 16; alignment *= 2) {
 		char *block = near_heap_allocate(100, alignment);
+
 		right &= block && (uintptr_t)block % alignment == 0 && near_heap_contains(block) &&
 			 near_heap_usable(block) >= 100;
 		memset(block, 1, near_heap_usable(block));
@@ -37,8 +39,10 @@ static void blocks_are_aligned_and_known(void)
 static void freed_blocks_are_used_again(void)
 {
 	static const size_t sizes[] = {1, 100, 5000, 1 << 20};
+
 	for (unsigned i = 0; i < 4; i++) {
 		char *block = near_heap_allocate(sizes[i], 0);
+
 		memset(block, 0xff, sizes[i]);
 		near_heap_free(block);
 		char *again = near_heap_zeroed(sizes[i], 1);
@@ -51,6 +55,7 @@ static void freed_blocks_are_used_again(void)
 static void blocks_grow_with_their_contents(void)
 {
 	char *block = near_heap_resize(NULL, 10);
+
 	memcpy(block, "contents", 9);
 	for (size_t size = 20; size <= 4u << 20; size *= 3)
 		block = near_heap_resize(block, size);
@@ -74,6 +79,7 @@ static void *churn(void *argument)
 	uint64_t seed = (uintptr_t)argument;
 	static __thread uint64_t *blocks[BLOCKS];
 	size_t bad = 0;
+
 	for (unsigned round = 0; round < 20; round++) {
 		for (unsigned i = 0; i < BLOCKS; i++) {
 			if (blocks[i])
@@ -94,6 +100,7 @@ static void threads_share_the_heap(void)
 	pthread_t threads[THREADS];
 	size_t bad = 0;
 	void *result;
+
 	for (uintptr_t i = 0; i < THREADS; i++)
 		if (pthread_create(&threads[i], NULL, churn, (void *)((i + 1) << 32)))
 			abort();

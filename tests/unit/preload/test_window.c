@@ -2,6 +2,7 @@
 #include "common/random.h"
 #include "pager/window.h"
 #include "tests/lib/tap.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -48,6 +49,7 @@ static bool step_allocate(struct random_state *random)
 	void *address = NULL;
 	int error = window_allocate(&window, count * WINDOW_PAGE - random_below(random, WINDOW_PAGE),
 				    alignment * WINDOW_PAGE, &address);
+
 	if (expected == PAGES)
 		return error == -ENOMEM;
 	memset(model + expected, true, count);
@@ -59,6 +61,7 @@ static bool step_allocate_at(struct random_state *random)
 	uint64_t count = 1 + random_below(random, 30), page = random_below(random, PAGES - count);
 	bool is_free = model_all(page, count, false);
 	int error = window_allocate_at(&window, at(page), count * WINDOW_PAGE);
+
 	if (is_free)
 		memset(model + page, true, count);
 	return error == (is_free ? 0 : -EEXIST);
@@ -67,6 +70,7 @@ static bool step_allocate_at(struct random_state *random)
 static bool step_take(struct random_state *random)
 {
 	uint64_t count = 1 + random_below(random, 30), page = random_below(random, PAGES - count);
+
 	memset(model + page, true, count);
 	return !window_take(&window, at(page), count * WINDOW_PAGE) && accessible(at(page));
 }
@@ -74,6 +78,7 @@ static bool step_take(struct random_state *random)
 static bool step_free(struct random_state *random)
 {
 	uint64_t count = 1 + random_below(random, 100), page = random_below(random, PAGES - count);
+
 	window_free(&window, at(page), count * WINDOW_PAGE);
 	memset(model + page, false, count);
 	return !accessible(at(page)) && !accessible(at(page + count - 1));
@@ -82,12 +87,14 @@ static bool step_free(struct random_state *random)
 static bool step_check(struct random_state *random)
 {
 	uint64_t count = 1 + random_below(random, 20), page = random_below(random, PAGES - count);
+
 	return window_allocated(&window, at(page), count * WINDOW_PAGE) == model_all(page, count, true);
 }
 
 static bool counts_agree(void)
 {
 	uint64_t allocated = 0;
+
 	for (unsigned i = 0; i < PAGES; i++)
 		allocated += model[i];
 	return window.allocated == allocated;
@@ -99,6 +106,7 @@ static void a_history_agrees_with_the_model(uint64_t seed)
 	    step_allocate, step_allocate, step_allocate_at, step_take, step_free, step_free, step_free, step_check};
 	struct random_state random;
 	unsigned i = 0;
+
 	random_seed(&random, seed);
 	memset(model, 0, sizeof model);
 	ok(!window_reserve(&window, PAGES * WINDOW_PAGE), "a window of 4096 pages is reserved");
@@ -113,6 +121,7 @@ static void a_history_agrees_with_the_model(uint64_t seed)
 static void sizes_and_addresses_are_checked(void)
 {
 	void *address;
+
 	ok(window_reserve(&window, 0) == -EINVAL, "reserving 0 bytes gets -EINVAL");
 	ok(window_reserve(&window, SIZE_MAX / 2) == -ENOMEM, "reserving more than the address space gets -ENOMEM");
 	ok(!window_reserve(&window, 10 * WINDOW_PAGE - 1) && window.length == 10 * WINDOW_PAGE,
@@ -144,6 +153,7 @@ static void a_mapping_is_adopted_and_kept(void)
 {
 	char *memory = mmap(NULL, 8 * WINDOW_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void *address;
+
 	memory[5 * WINDOW_PAGE] = 'x';
 	ok(window_adopt(&window, memory + 1, WINDOW_PAGE) == -EINVAL,
 	   "adopting memory that does not begin at a page gets -EINVAL");
@@ -167,9 +177,11 @@ static void *contend(void *argument)
 	void *owned[OWNED] = {NULL};
 	size_t lengths[OWNED] = {0};
 	uintptr_t mark = (uintptr_t)argument, wrong = 0;
+
 	random_seed(&random, mark);
 	for (unsigned i = 0; i < 20000; i++) {
 		unsigned slot = random_below(&random, OWNED);
+
 		if (owned[slot]) {
 			for (size_t k = 0; k < lengths[slot]; k += WINDOW_PAGE)
 				wrong += *(uintptr_t *)((char *)owned[slot] + k) != mark;
@@ -193,11 +205,13 @@ static void threads_never_share_a_page(void)
 {
 	pthread_t threads[THREADS];
 	uintptr_t wrong = 0;
+
 	ok(!window_reserve(&window, 512 * WINDOW_PAGE), "a window of 512 pages is reserved");
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, contend, (void *)(i + 1));
 	for (unsigned i = 0; i < THREADS; i++) {
 		void *result;
+
 		pthread_join(threads[i], &result);
 		wrong += (uintptr_t)result;
 	}

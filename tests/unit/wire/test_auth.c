@@ -4,6 +4,7 @@
 #include "common/random.h"
 #include "tests/lib/folder.h"
 #include "wire/auth.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sodium.h>
@@ -27,6 +28,7 @@ static void key_files_are_made_private_and_never_overwritten(void)
 	uint8_t key[AUTH_KEY_SIZE], second[AUTH_KEY_SIZE];
 	struct stat stat_before, stat_after;
 	mode_t umask_before = umask(0777);
+
 	ok(auth_key_create(path) == 0, "a key file is made");
 	umask(umask_before);
 	stat(path, &stat_before);
@@ -62,6 +64,7 @@ static void only_valid_private_key_files_are_loaded(void)
 					       "g" HEX "\n",
 					       "zz112233445566778899aabbccddeeffffeeddccbbaa99887766554433221100\n",
 					       "0000000000000000000000000000000000000000000000000000000000000000\n"};
+
 	sodium_hex2bin(expected, sizeof expected, HEX, 64, NULL, NULL, NULL);
 	file_write(path, HEX "\n", 0600);
 	ok(auth_key_load(path, key) == 0 && !memcmp(key, expected, sizeof key),
@@ -92,6 +95,7 @@ static void proofs_depend_on_each_bit_of_key_and_session(void)
 	struct auth_session session;
 	uint8_t key[AUTH_KEY_SIZE], macs[3][WIRE_MAC_SIZE], again[WIRE_MAC_SIZE], none[WIRE_MAC_SIZE];
 	static const uint8_t zero_key[AUTH_KEY_SIZE];
+
 	random_secret(key, sizeof key);
 	random_secret(&session, sizeof session);
 	auth_client_mac(key, &session, macs[0]);
@@ -109,6 +113,7 @@ static void proofs_depend_on_each_bit_of_key_and_session(void)
 	unsigned same = 0;
 	for (unsigned bit = 0; bit < 8 * sizeof session; bit++) {
 		struct auth_session changed = session;
+
 		((uint8_t *)&changed)[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		auth_client_mac(key, &changed, again);
 		same += auth_mac_equal(again, macs[0], WIRE_MAC_SIZE);
@@ -116,6 +121,7 @@ static void proofs_depend_on_each_bit_of_key_and_session(void)
 	ok(same == 0, "each bit of the client id and the nonces changes the client's proof");
 	for (unsigned bit = 0; bit < 8 * sizeof key; bit++) {
 		uint8_t changed[AUTH_KEY_SIZE];
+
 		memcpy(changed, key, sizeof key);
 		changed[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		auth_client_mac(changed, &session, again);
@@ -128,6 +134,7 @@ static void attach_proofs_depend_on_counter_and_id(void)
 {
 	uint8_t key[AUTH_KEY_SIZE], id[WIRE_ID_SIZE], mac[WIRE_ATTACH_MAC_SIZE], again[WIRE_ATTACH_MAC_SIZE];
 	unsigned same = 0;
+
 	random_secret(key, sizeof key);
 	random_secret(id, sizeof id);
 	auth_attach_mac(key, id, 1, mac);
@@ -147,6 +154,7 @@ static void auth_mac_equal_compares_each_bit(void)
 {
 	uint8_t a[32] = {0}, b[32] = {0};
 	unsigned wrong = 0;
+
 	ok(auth_mac_equal(a, b, 32), "auth_mac_equal() returns true for equal bytes");
 	for (unsigned bit = 0; bit < 256; bit++) {
 		b[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -162,6 +170,7 @@ static void *mac_many(void *argument)
 {
 	static const struct auth_session session;
 	uint8_t key[AUTH_KEY_SIZE];
+
 	memset(key, 7, sizeof key);
 	for (unsigned i = 0; i < 200; i++)
 		auth_donor_mac(key, &session, argument);
@@ -174,6 +183,7 @@ static void first_proofs_of_several_threads_agree(void)
 	pthread_t threads[4];
 	uint8_t macs[4][WIRE_MAC_SIZE];
 	bool same = true;
+
 	for (unsigned i = 0; i < 4; i++) {
 		if (pthread_create(&threads[i], NULL, mac_many, macs[i]))
 			abort();
