@@ -116,6 +116,9 @@ struct far_config {
 	 *               timeout_ms, but at most 10 s.
 	 */
 	struct fabric_config fabric;
+	/* The most requests in flight on a queue: a power of two, at most 512. 0 means 512. A request takes 294 bytes in
+	   each of the three queues or more. */
+	unsigned queue_depth;
 };
 
 /* Returns how many ms a store of this configuration waits for a donor that is out of reach. The default is five

@@ -40,7 +40,8 @@ struct core {
 	struct children *children;
 	struct follow *follow; /* owned by the handler; chooses the evictor's processor */
 
-	_Atomic int64_t limit, resident; /* pages */
+	/* Pages. The handler's frames that have memory count as resident (fetch.h). */
+	_Atomic int64_t limit, resident, frames;
 	int64_t low, high;
 	_Atomic int64_t kept; /* pages with the mark PAGE_KEPT, which are never evicted (keep.h) */
 	unsigned timeout_ms, spin_us;

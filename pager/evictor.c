@@ -203,7 +203,8 @@ static void account(struct evictor *evictor)
 		evictor->beyond = held;
 	own += ACCOUNT_SLACK;
 	int64_t limit = own < evictor->local ? (int64_t)((evictor->local - own) / STORE_PAGE) : 0;
-	atomic_store(&core->limit, (limit > 2 * core->high ? limit : 2 * core->high) + evictor->beyond);
+	int64_t least = 2 * core->high + atomic_load(&core->frames);
+	atomic_store(&core->limit, (limit > least ? limit : least) + evictor->beyond);
 }
 
 /* --- Requests --------------------------------------------------------------------------------------------------- */

@@ -34,7 +34,8 @@
 #define VICTIMS_MIN 128u /* least and most pages of the victim buffer */
 #define VICTIMS_MAX 16384u
 #define BACKUP_SHARE 32u /* pages that wait for the backup's disk get at most this fraction of the budget */
-#define BATCH_SHARE 128  /* a batch of the evictor is this fraction of the budget; 2 to 4 batches are kept free */
+#define BATCH_SHARE 128  /* a batch of the evictor is this fraction of the budget; 1 to 2 batches are kept free */
+#define QUEUE_DEPTH 128u /* two batches of the evictor. The store's queues are part of --local, so they are short */
 #define BATCH_MIN 8
 #define GRACE_MS 1000u /* short, because nobody needs the contents of a dead process */
 
@@ -125,8 +126,8 @@ static void set_marks(struct farpage *farpage)
 	int64_t batch = pages / BATCH_SHARE;
 
 	batch = batch < BATCH_MIN ? BATCH_MIN : batch > TAKE_MAX ? TAKE_MAX : batch;
-	core->low = 2 * batch;
-	core->high = 4 * batch;
+	core->low = batch;
+	core->high = 2 * batch;
 	atomic_store(&core->limit, pages);
 	farpage->evictor.batch = (unsigned)batch;
 }
@@ -209,7 +210,7 @@ static int start_parts(struct farpage *farpage)
 	struct core *core = &farpage->core;
 
 	farpage->evictor.local = farpage->local;
-	farpage->evictor.overhead = sizeof *farpage + handler_memory(&farpage->handler) +
+	farpage->evictor.overhead = sizeof *farpage +
 				    victims_memory(&core->victims) + residents_memory(&core->residents) +
 				    take_memory(&farpage->evictor.take) + 2 * PAGER_STACK_TOUCHED;
 	int result = adopt_present(farpage);
@@ -337,6 +338,7 @@ static int open_store(const struct farpage_options *options, const char *donors_
 	};
 
 	config.timeout_ms = options->timeout_ms;
+	config.fabric.depth = config.queue_depth = QUEUE_DEPTH;
 	config.fabric.io_ms = 0; /* the store chooses the timeout of one request */
 	if (options->spin_us)
 		config.fabric.spin_us = options->spin_us;

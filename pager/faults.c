@@ -178,7 +178,7 @@ void faults_answer_child(struct handler *handler, struct child *child, uint64_t 
 	}
 	/* fetch_page() would wait for a free frame. But while the handler keeps the program's pages back, the frames of
 	   the program's reads do not become free. */
-	if (handler->keeps_back && !handler->free_demand_count) {
+	if (handler->keeps_back && !fetch_has_frame(handler)) {
 		fetch_park(handler, page, child, thread, started);
 		return;
 	}

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -277,9 +278,45 @@ bool fetch_begin(struct core *core, uint64_t page)
 	       pages_move(&core->pages, page, PAGE_FAR, PAGE_FETCHING, page_frame(word));
 }
 
+void fetch_claim_first(struct handler *handler)
+{
+	struct core *core = handler->core;
+	unsigned char in_core = 0;
+	bool is_pinned = mincore(handler->frames, STORE_PAGE, &in_core) == 0 && in_core & 1;
+	handler->demands_used = is_pinned ? handler->demands : 1;
+	handler->groups_used = is_pinned ? HANDLER_RUNS : 0;
+	atomic_store(&core->frames, is_pinned ? handler->frame_count : 1);
+	atomic_fetch_add(&core->resident, atomic_load(&core->frames));
+}
+
+/* Claims memory for @count more frames, so that at least @spare pages of the budget stay free. Returns false if less
+   is free. */
+static bool claim_frames(struct core *core, unsigned count, int64_t spare)
+{
+	int64_t claimed = core_claim(core, count, spare);
+	if (claimed < count) {
+		core_release(core, claimed);
+		return false;
+	}
+	atomic_fetch_add(&core->frames, count);
+	return true;
+}
+
+bool fetch_has_frame(struct handler *handler)
+{
+	if (handler->free_demand_count == 0)
+		return false;
+	if (handler->demands - handler->free_demand_count < handler->demands_used)
+		return true;
+	if (!claim_frames(handler->core, 1, 0))
+		return false;
+	handler->demands_used++;
+	return true;
+}
+
 void fetch_page(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
 {
-	while (handler->free_demand_count == 0)
+	while (!fetch_has_frame(handler))
 		fetch_poll(handler);
 	unsigned slot = handler->free_demands[--handler->free_demand_count];
 	handler->fetches[slot] = (struct fetch){.page = page,
@@ -301,6 +338,11 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
 		group++;
 	if (group == HANDLER_RUNS)
 		return 0;
+	if (group == handler->groups_used) {
+		if (!claim_frames(core, handler->ahead, core->low / 2))
+			return 0;
+		handler->groups_used++;
+	}
 	assert(length <= handler->ahead); /* the number of frames in a group */
 	if (page + length > core->pages.count)
 		length = (unsigned)(core->pages.count - page);

@@ -4,6 +4,9 @@
  * A page that a thread waits for (a demanded page) is read alone, so that nothing delays it. The pages of a read-ahead
  * follow in pieces of 16, into other frames. When a read completes, its pages are copied into the program, and the
  * threads that wait for them are woken.
+ *
+ * A frame gets its memory when it is used for the first time, unless an RDMA device has pinned all frames. The handler
+ * claims this memory from the local budget, and never releases it (core->frames).
  */
 #ifndef PAGER_FETCH_H
 #define PAGER_FETCH_H
@@ -28,6 +31,10 @@ extern const struct origin fetch_resident; /* zeroes for a page that is absent a
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin);
 /* Moves @page from PAGE_FAR to PAGE_FETCHING. Returns false if the page is not far. Handler only. */
 bool fetch_begin(struct core *core, uint64_t page);
+/* Claims the first frame, or all frames if a device has pinned them. Must be called when the frames are registered. */
+void fetch_claim_first(struct handler *handler);
+/* Returns true if a frame for a demanded page is free. */
+bool fetch_has_frame(struct handler *handler);
 /* Reads @page for @thread, which faulted at @started (ns). If @child is NULL, the program has faulted, and the page
    is PAGE_FETCHING. */
 void fetch_page(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started);

@@ -287,11 +287,6 @@ static int watch(int epoll, int fd)
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-uint64_t handler_memory(const struct handler *handler)
-{
-	return sizeof *handler + (uint64_t)handler->frame_count * STORE_PAGE;
-}
-
 static unsigned at_most(uint64_t wanted, uint64_t limit)
 {
 	return (unsigned)(wanted < limit ? wanted : limit);
@@ -328,6 +323,8 @@ int handler_open(struct handler *handler, struct core *core, uint64_t budget, un
 		return -errno;
 	core->children->epoll = handler->epoll;
 	int result = store_register(core->store, handler->frames, bytes, &handler->buffer);
+	if (result == 0)
+		fetch_claim_first(handler);
 	if (result == 0)
 		result = watch(handler->epoll, core->handler_kick.fd);
 	if (result == 0)

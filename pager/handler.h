@@ -76,6 +76,7 @@ struct handler {
 	struct fetch fetches[HANDLER_FETCHES];
 	uint16_t free_demands[HANDLER_DEMANDS];
 	unsigned free_demand_count;
+	unsigned demands_used, groups_used; /* how many have memory: as many as have been in use at once */
 	uint16_t group_pending[HANDLER_RUNS]; /* pages of each group that are still in flight */
 	unsigned in_flight;                   /* number of reads */
 	unsigned since_time;                  /* answers since pager_thread_time() (fetch.c) */
@@ -105,7 +106,6 @@ struct handler {
 int handler_open(struct handler *handler, struct core *core, uint64_t budget, unsigned ahead);
 int handler_start(struct handler *handler);
 void handler_close(struct handler *handler);
-uint64_t handler_memory(const struct handler *handler);
 /* Asks the handler to read far pages of the range as long as memory is free. A new call replaces the range of the
    earlier call. Returns at once. Any thread. */
 void handler_will_need(struct handler *handler, uint64_t page, uint64_t count);

@@ -20,7 +20,7 @@
 
 int far_backup_queue_open(struct far_queue *queue)
 {
-	size_t size = FAR_QUEUE_DEPTH * sizeof *queue->backup_ios;
+	size_t size = queue->depth * sizeof *queue->backup_ios;
 
 	if (!queue->far->backup)
 		return 0;

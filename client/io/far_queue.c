@@ -64,7 +64,7 @@ void far_queue_direct(struct store_queue *base)
 	struct far_queue *queue = (struct far_queue *)base;
 	uint64_t memory = far_hedge_memory(queue) + far_sealed_memory(queue);
 
-	assert(queue->idle_request_count == FAR_QUEUE_DEPTH);
+	assert(queue->idle_request_count == queue->depth);
 	queue->direct = true;
 	far_hedge_close(queue);
 	far_sealed_direct(queue);
@@ -75,7 +75,7 @@ void far_queue_direct(struct store_queue *base)
 
 bool far_queue_is_at(const struct far_queue *queue, uint64_t page, uint64_t count, const uint32_t *version)
 {
-	for (unsigned i = 0; i < FAR_QUEUE_DEPTH; i++) {
+	for (unsigned i = 0; i < queue->depth; i++) {
 		uint64_t word = atomic_load(&queue->published[i]);
 
 		if (!published_overlaps(word, page, count))
@@ -122,7 +122,7 @@ static void link_drop(struct far_queue *queue, unsigned donor)
 	link->established = false;
 	link->staged = 0;
 	queue->staged &= ~(UINT64_C(1) << donor);
-	for (unsigned i = 0; i < FAR_QUEUE_DEPTH; i++)
+	for (unsigned i = 0; i < queue->depth; i++)
 		if (queue->pieces[i].left >> donor & 1)
 			far_answer_take(queue, (uint16_t)i, donor, false);
 	queue->look = true;
@@ -210,7 +210,7 @@ int far_queue_poll(struct store_queue *base, struct store_done *dones, unsigned 
 	if (queue->hedge.memory && (!count || ++queue->polls % POLLS_PER_HEDGE_LOOK == 0))
 		far_hedge_look(queue);
 	while (written < max && queue->head != queue->tail)
-		dones[written++] = queue->dones[queue->head++ % FAR_QUEUE_DEPTH];
+		dones[written++] = queue->dones[queue->head++ % queue->depth];
 	return (int)written;
 }
 
@@ -285,7 +285,7 @@ static uint64_t queue_memory(const struct far_queue *queue)
 		links += queue->links[i].conn ? fabric_conn_memory(queue->links[i].conn) : 0;
 	return links + far_hedge_memory(queue) + far_sealed_memory(queue) + sizeof(struct far_queue) +
 	       far->donor_places * sizeof(struct far_link) +
-	       FAR_QUEUE_DEPTH * (sizeof(struct far_request) + sizeof(struct far_piece) + sizeof(uint64_t) +
+	       queue->depth * (sizeof(struct far_request) + sizeof(struct far_piece) + sizeof(uint64_t) +
 				  3 * sizeof(uint16_t) + sizeof(struct store_done));
 }
 
@@ -305,23 +305,24 @@ static int queue_allocate(struct far *far, struct far_queue **ret_queue)
 		return -ENOMEM;
 	queue->base.store = &far->base;
 	queue->far = far;
+	queue->depth = far->config.queue_depth ? far->config.queue_depth : FAR_QUEUE_DEPTH;
 	queue->wake = -1;
 	queue->links = array_allocate(far->donor_places, sizeof *queue->links);
-	queue->requests = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->requests);
-	queue->pieces = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->pieces);
-	queue->published = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->published);
-	queue->idle_requests = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->idle_requests);
-	queue->idle_pieces = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->idle_pieces);
-	queue->parked = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->parked);
-	queue->dones = array_allocate(FAR_QUEUE_DEPTH, sizeof *queue->dones);
+	queue->requests = array_allocate(queue->depth, sizeof *queue->requests);
+	queue->pieces = array_allocate(queue->depth, sizeof *queue->pieces);
+	queue->published = array_allocate(queue->depth, sizeof *queue->published);
+	queue->idle_requests = array_allocate(queue->depth, sizeof *queue->idle_requests);
+	queue->idle_pieces = array_allocate(queue->depth, sizeof *queue->idle_pieces);
+	queue->parked = array_allocate(queue->depth, sizeof *queue->parked);
+	queue->dones = array_allocate(queue->depth, sizeof *queue->dones);
 	if (!queue->links || !queue->requests || !queue->pieces || !queue->published || !queue->idle_requests ||
 	    !queue->idle_pieces || !queue->parked || !queue->dones) {
 		queue_free(queue);
 		return -ENOMEM;
 	}
-	for (unsigned i = 0; i < FAR_QUEUE_DEPTH; i++)
+	for (unsigned i = 0; i < queue->depth; i++)
 		queue->idle_requests[i] = queue->idle_pieces[i] = (uint16_t)i;
-	queue->idle_request_count = queue->idle_piece_count = FAR_QUEUE_DEPTH;
+	queue->idle_request_count = queue->idle_piece_count = queue->depth;
 	*ret_queue = queue;
 	return 0;
 }

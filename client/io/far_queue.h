@@ -50,7 +50,7 @@
 #include "client/io/far_hedge.h"
 #include "client/io/far_sealed.h"
 
-/* The most requests in flight on one queue. */
+/* The most requests in flight on one queue, unless far_config.queue_depth says less. */
 #define FAR_QUEUE_DEPTH 512u
 
 int far_queue_open(struct store *store, struct store_queue **ret_queue);
@@ -90,6 +90,7 @@ struct far_queue {
 	struct far *far;
 	struct fabric *fabric;
 	struct far_link *links; /* one per donor */
+	unsigned depth;         /* the most requests in flight, a power of two */
 	uint64_t memory;        /* this queue's part of far->queue_memory, in bytes */
 	int wake;               /* eventfd */
 	_Atomic bool waiting;   /* requests wait until another thread wakes the queue */
@@ -108,7 +109,7 @@ struct far_queue {
 	uint16_t *parked; /* a ring of parked requests, in order */
 	unsigned parked_head, parked_tail;
 	uint64_t staged;          /* links with operations that are not posted yet, one bit each */
-	struct store_done *dones; /* a ring of FAR_QUEUE_DEPTH */
+	struct store_done *dones; /* a ring of `depth` */
 	unsigned head, tail;
 	struct far_counters counters;
 	struct far_hedge hedge;

@@ -34,7 +34,7 @@ static void request_move(struct far_queue *queue, uint16_t index, enum far_reque
 	assert(request_moves[request->state] & 1u << to);
 	request->state = to;
 	if (to == REQUEST_PARKED)
-		queue->parked[queue->parked_tail++ % FAR_QUEUE_DEPTH] = index;
+		queue->parked[queue->parked_tail++ % queue->depth] = index;
 	else if (to == REQUEST_FREE)
 		queue->idle_requests[queue->idle_request_count++] = index;
 }
@@ -48,7 +48,7 @@ static void request_finish(struct far_queue *queue, uint16_t index)
 
 	if (request->counted_anew)
 		atomic_fetch_sub(&queue->redone, 1);
-	queue->dones[queue->tail++ % FAR_QUEUE_DEPTH] =
+	queue->dones[queue->tail++ % queue->depth] =
 	    (struct store_done){.cookie = request->io.cookie, .status = request->status};
 	request_move(queue, index, REQUEST_FREE);
 }
@@ -181,6 +181,6 @@ void far_request_look(struct far_queue *queue)
 	queue->look = false;
 	queue->congested = false;
 	while (count--)
-		request_go_on(queue, queue->parked[queue->parked_head++ % FAR_QUEUE_DEPTH]);
+		request_go_on(queue, queue->parked[queue->parked_head++ % queue->depth]);
 	far_links_flush(queue);
 }

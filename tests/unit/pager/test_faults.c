@@ -16,7 +16,7 @@ static struct handler handler;
 static struct store *inner;
 
 /* Opens a handler, whose thread is this one. @faults is NULL for a store that never fails. */
-static void begin(const struct store_faults *faults)
+static void open_all(const struct store_faults *faults)
 {
 	if (core_over_open(&over, PAGES, LIMIT))
 		tap_bail("no userfaultfd");
@@ -25,6 +25,29 @@ static void begin(const struct store_faults *faults)
 		tap_bail("no memory");
 	if (handler_open(&handler, core, 50 * LIMIT, AHEAD) || store_queue_open(core->store, &handler.queue))
 		tap_bail("no handler opens");
+}
+
+/* Gives all frames their memory. Only the program's pages take room then. */
+static void use_all_frames(void)
+{
+	int64_t rest = handler.frame_count - core->frames;
+	handler.demands_used = handler.demands;
+	handler.groups_used = HANDLER_RUNS;
+	core->frames += rest;
+	core->resident += rest;
+	core->limit += core->frames;
+}
+
+static void begin(const struct store_faults *faults)
+{
+	open_all(faults);
+	use_all_frames();
+}
+
+/* Returns how many of the program's pages take room. */
+static int64_t taken(void)
+{
+	return core->resident - core->frames;
 }
 
 static void end(void)
@@ -79,14 +102,14 @@ static void a_fault_brings_in_what_the_page_has(void)
 
 	begin(NULL);
 	fault(10);
-	ok(holds(10, 0) && core->resident == 1, "a fault on an untouched page brings in zeroes and takes room");
+	ok(holds(10, 0) && taken() == 1, "a fault on an untouched page brings in zeroes and takes room");
 	core_make(&over, 20, PAGE_FAR, 'f');
 	fault(20);
-	ok(state_of(&core->pages, 20) == PAGE_FETCHING && core->resident == 2,
+	ok(state_of(&core->pages, 20) == PAGE_FETCHING && taken() == 2,
 	   "a fault on a far page begins a fetch and takes room");
 	fault(20);
 	poll_all();
-	ok(holds(20, 'f') && core->resident == 2 && reads() == 1,
+	ok(holds(20, 'f') && taken() == 2 && reads() == 1,
 	   "a far page comes in with its contents, by one read for two faults");
 	ok(over.counters.depths.count == 1 && core_far(&over) == 0,
 	   "the depth of a page that has come in is recorded, and the page no longer counts as far");
@@ -97,7 +120,7 @@ static void a_fault_brings_in_what_the_page_has(void)
 	core_make(&over, 30, PAGE_BUFFERED, 'b');
 	core_store(&over, 30, 'X'); /* the store's contents must not be asked for */
 	fault(30);
-	ok(holds(30, 'b') && core->resident == 3, "a buffered page comes back with the contents of its frame");
+	ok(holds(30, 'b') && taken() == 3, "a buffered page comes back with the contents of its frame");
 	ok(core->residents.proven.count == before + 1, "a page that comes back from the buffer is proven");
 	fault(30);
 	ok(holds(30, 'b') && over.counters.dropped == 0, "a second fault on a page that is here changes nothing");
@@ -110,7 +133,7 @@ static void a_page_that_was_dropped_unseen_reads_as_zeroes(void)
 	core_make(&over, 5, PAGE_RESIDENT, 'r');
 	madvise(core_address(core, 5), STORE_PAGE, MADV_DONTNEED);
 	fault(5);
-	ok(holds(5, 0) && over.counters.dropped == 1 && core->resident == 1,
+	ok(holds(5, 0) && over.counters.dropped == 1 && taken() == 1,
 	   "a resident page that is absent reads as zeroes, and is counted");
 	end();
 }
@@ -158,14 +181,14 @@ static void a_fault_waits_for_room(void)
 		fault(page);
 	ok(handler.parked_count == 3 && over.counters.stalls == 3 && !core->evictor_kick.asleep,
 	   "faults without room are parked, counted as stalls, and wake the evictor");
-	ok(core->resident == LIMIT && state_of(&core->pages, 1) == PAGE_FAR &&
+	ok(taken() == LIMIT && state_of(&core->pages, 1) == PAGE_FAR &&
 	       state_of(&core->pages, 2) == PAGE_BUFFERED && state_of(&core->pages, 3) == PAGE_UNTOUCHED,
 	   "faults without room leave their pages as they were");
 	core_release(core, 2);
 	core_settled(core);
 	faults_retry(&handler);
 	poll_all();
-	ok(core->resident == LIMIT && handler.parked_count == 1 && holds(1, 'a') && holds(2, 'b'),
+	ok(taken() == LIMIT && handler.parked_count == 1 && holds(1, 'a') && holds(2, 'b'),
 	   "parked faults are answered in their order while there is room");
 	core_release(core, 1);
 	faults_retry(&handler);
@@ -188,7 +211,7 @@ static void faults_in_order_read_ahead(void)
 			fault(page);
 			faults++;
 		}
-		most = core->resident > most ? core->resident : most;
+		most = taken() > most ? taken() : most;
 		poll_all();
 		wrong += !holds(page, page == HOLE ? 0 : (char)page);
 		if (page == HOLE - 1)
@@ -197,8 +220,8 @@ static void faults_in_order_read_ahead(void)
 	ok(!wrong, "pages that are read ahead have their contents (%u do not)", wrong);
 	ok(faults < COUNT / 4 && over.counters.prefetched > COUNT / 2,
 	   "faults in order read most pages ahead (%u faults)", faults);
-	ok(core->resident == COUNT && most <= LIMIT, "each page that came in takes room once (%d)",
-	   (int)core->resident);
+	ok(taken() == COUNT && most <= LIMIT, "each page that came in takes room once (%d)",
+	   (int)taken());
 	ok(over.counters.depths.count == COUNT - 1, "the depths of pages that are read ahead are recorded, too");
 	end();
 
@@ -206,12 +229,12 @@ static void faults_in_order_read_ahead(void)
 	for (uint64_t page = FIRST; page < FIRST + COUNT; page++)
 		core_make(&over, page, PAGE_FAR, (char)page);
 	core_claim(core, LIMIT - CORE_LOW - 6, 0);
-	for (uint64_t page = FIRST; page < FIRST + 8 && core->resident < LIMIT; page++)
+	for (uint64_t page = FIRST; page < FIRST + 8 && taken() < LIMIT; page++)
 		if (state_of(&core->pages, page) == PAGE_FAR)
 			fault(page);
 	poll_all();
 	uint64_t ahead = over.counters.prefetched;
-	ok(core->resident <= LIMIT && ahead <= 6, "pages are read ahead only into free room (%u)", (unsigned)ahead);
+	ok(taken() <= LIMIT && ahead <= 6, "pages are read ahead only into free room (%u)", (unsigned)ahead);
 	unsigned astray = 0;
 	for (uint64_t page = FIRST; page < FIRST + COUNT; page++)
 		astray += state_of(&core->pages, page) != PAGE_FAR && !holds(page, (char)page);
@@ -235,8 +258,8 @@ static void faults_in_order_fill_ahead(void)
 		wrong += !holds(page, page == FAR ? 'f' : 0);
 	}
 	ok(!wrong && faults < COUNT, "untouched pages are filled ahead of faults in order (%u faults)", faults);
-	ok(core->resident == COUNT && state_of(&core->pages, COUNT) == PAGE_UNTOUCHED && !core_has(&over, COUNT),
-	   "only allocated pages are filled ahead, and each takes room once (%d)", (int)core->resident);
+	ok(taken() == COUNT && state_of(&core->pages, COUNT) == PAGE_UNTOUCHED && !core_has(&over, COUNT),
+	   "only allocated pages are filled ahead, and each takes room once (%d)", (int)taken());
 	end();
 }
 
@@ -249,7 +272,7 @@ static void a_page_that_cannot_be_read_is_lost(void)
 	core_make(&over, 41, PAGE_RESIDENT, 'n');
 	fault(40);
 	poll_all();
-	ok(state_of(&core->pages, 40) == PAGE_LOST && core->resident == 1,
+	ok(state_of(&core->pages, 40) == PAGE_LOST && taken() == 1,
 	   "a page that the store cannot read is lost, and takes no room");
 	if (core->uffd.can_poison)
 		ok(!can_be_read(40) && can_be_read(41), "a lost page cannot be read, and its neighbour can");
@@ -264,7 +287,7 @@ static void a_page_that_cannot_be_read_is_lost(void)
 	poll_all();
 	for (uint64_t page = 62; page < 100; page++)
 		far += state_of(&core->pages, page) == PAGE_FAR;
-	ok(ahead > 0 && far == 38 && core->resident == 1, "pages that cannot be read ahead stay far (%u of 38)", far);
+	ok(ahead > 0 && far == 38 && taken() == 1, "pages that cannot be read ahead stay far (%u of 38)", far);
 	ok(over.counters.lost == 3, "lost pages are counted (%u)", (unsigned)over.counters.lost);
 	ok(over.counters.depths.count == 0 && core_far(&over) == 38,
 	   "pages that cannot be read have no depth, and only those that are not lost count as far");
@@ -289,6 +312,38 @@ static void a_delayed_answer_meets_its_page(void)
 	end();
 }
 
+static void frames_take_room_when_first_used(void)
+{
+	open_all(NULL);
+	for (uint64_t page = 10; page < 100; page++)
+		core_make(&over, page, PAGE_FAR, (char)page);
+	fault(10);
+	poll_all();
+	ok(holds(10, 10) && core->frames == 1, "one fault at a time needs one frame");
+	for (unsigned i = 0; i < 2; i++) {
+		fault(12 + 4 * i);
+		fault(14 + 4 * i);
+		poll_all();
+	}
+	ok(core->frames == 2 && core->resident == 7, "two faults at a time need two frames, which stay");
+	core_claim(core, LIMIT - core->resident - 3, 0);
+	for (unsigned i = 0; i < 3; i++)
+		fault(20 + 2 * i);
+	poll_all();
+	ok(core->frames == 2 && core->resident == LIMIT && holds(20, 20) && holds(22, 22) && holds(24, 24),
+	   "a fault waits for a frame in use if no room is left for another frame");
+	core_release(core, AHEAD);
+	fault(40);
+	fault(41);
+	poll_all();
+	ok(core->frames == 2 && over.counters.prefetched == 0, "without room for the frames no page is read ahead");
+	core_release(core, 2 * AHEAD + CORE_LOW);
+	fault(42);
+	poll_all();
+	ok(core->frames == 2 + AHEAD && over.counters.prefetched > 0, "frames for pages read ahead take room together");
+	end();
+}
+
 int main(void)
 {
 	if (userfaultfd_is_denied(core_over_open(&over, PAGES, LIMIT)))
@@ -302,5 +357,6 @@ int main(void)
 	faults_in_order_fill_ahead();
 	a_page_that_cannot_be_read_is_lost();
 	a_delayed_answer_meets_its_page();
+	frames_take_room_when_first_used();
 	return tap_done();
 }
