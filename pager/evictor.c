@@ -203,7 +203,7 @@ static void account(struct evictor *evictor)
 		evictor->beyond = held;
 	own += ACCOUNT_SLACK;
 	int64_t limit = own < evictor->local ? (int64_t)((evictor->local - own) / STORE_PAGE) : 0;
-	int64_t least = 2 * core->high + atomic_load(&core->frames);
+	int64_t least = 4 * core->high + atomic_load(&core->frames);
 	atomic_store(&core->limit, (limit > least ? limit : least) + evictor->beyond);
 }
 
