@@ -210,9 +210,9 @@ static int start_parts(struct farpage *farpage)
 	struct core *core = &farpage->core;
 
 	farpage->evictor.local = farpage->local;
-	farpage->evictor.overhead = sizeof *farpage +
-				    victims_memory(&core->victims) + residents_memory(&core->residents) +
-				    take_memory(&farpage->evictor.take) + 2 * PAGER_STACK_TOUCHED;
+	farpage->evictor.overhead = sizeof *farpage + victims_memory(&core->victims) +
+				    residents_memory(&core->residents) + take_memory(&farpage->evictor.take) +
+				    2 * PAGER_STACK_TOUCHED;
 	int result = adopt_present(farpage);
 	/* The handler starts first: the evictor computes the budget at its start, and must count the handler's store
 	   queue. */

@@ -283,6 +283,7 @@ void fetch_claim_first(struct handler *handler)
 	struct core *core = handler->core;
 	unsigned char in_core = 0;
 	bool is_pinned = mincore(handler->frames, STORE_PAGE, &in_core) == 0 && in_core & 1;
+
 	handler->demands_used = is_pinned ? handler->demands : 1;
 	handler->groups_used = is_pinned ? HANDLER_RUNS : 0;
 	atomic_store(&core->frames, is_pinned ? handler->frame_count : 1);
@@ -294,6 +295,7 @@ void fetch_claim_first(struct handler *handler)
 static bool claim_frames(struct core *core, unsigned count, int64_t spare)
 {
 	int64_t claimed = core_claim(core, count, spare);
+
 	if (claimed < count) {
 		core_release(core, claimed);
 		return false;

@@ -76,7 +76,7 @@ struct handler {
 	struct fetch fetches[HANDLER_FETCHES];
 	uint16_t free_demands[HANDLER_DEMANDS];
 	unsigned free_demand_count;
-	unsigned demands_used, groups_used; /* how many have memory: as many as have been in use at once */
+	unsigned demands_used, groups_used;   /* how many have memory: as many as have been in use at once */
 	uint16_t group_pending[HANDLER_RUNS]; /* pages of each group that are still in flight */
 	unsigned in_flight;                   /* number of reads */
 	unsigned since_time;                  /* answers since pager_thread_time() (fetch.c) */

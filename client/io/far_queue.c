@@ -286,7 +286,7 @@ static uint64_t queue_memory(const struct far_queue *queue)
 	return links + far_hedge_memory(queue) + far_sealed_memory(queue) + sizeof(struct far_queue) +
 	       far->donor_places * sizeof(struct far_link) +
 	       queue->depth * (sizeof(struct far_request) + sizeof(struct far_piece) + sizeof(uint64_t) +
-				  3 * sizeof(uint16_t) + sizeof(struct store_done));
+			       3 * sizeof(uint16_t) + sizeof(struct store_done));
 }
 
 /* Returns a zeroed array whose memory is present, so that the first request takes no page fault. */

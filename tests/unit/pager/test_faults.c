@@ -31,6 +31,7 @@ static void open_all(const struct store_faults *faults)
 static void use_all_frames(void)
 {
 	int64_t rest = handler.frame_count - core->frames;
+
 	handler.demands_used = handler.demands;
 	handler.groups_used = HANDLER_RUNS;
 	core->frames += rest;
@@ -181,8 +182,8 @@ static void a_fault_waits_for_room(void)
 		fault(page);
 	ok(handler.parked_count == 3 && over.counters.stalls == 3 && !core->evictor_kick.asleep,
 	   "faults without room are parked, counted as stalls, and wake the evictor");
-	ok(taken() == LIMIT && state_of(&core->pages, 1) == PAGE_FAR &&
-	       state_of(&core->pages, 2) == PAGE_BUFFERED && state_of(&core->pages, 3) == PAGE_UNTOUCHED,
+	ok(taken() == LIMIT && state_of(&core->pages, 1) == PAGE_FAR && state_of(&core->pages, 2) == PAGE_BUFFERED &&
+	       state_of(&core->pages, 3) == PAGE_UNTOUCHED,
 	   "faults without room leave their pages as they were");
 	core_release(core, 2);
 	core_settled(core);
@@ -220,8 +221,7 @@ static void faults_in_order_read_ahead(void)
 	ok(!wrong, "pages that are read ahead have their contents (%u do not)", wrong);
 	ok(faults < COUNT / 4 && over.counters.prefetched > COUNT / 2,
 	   "faults in order read most pages ahead (%u faults)", faults);
-	ok(taken() == COUNT && most <= LIMIT, "each page that came in takes room once (%d)",
-	   (int)taken());
+	ok(taken() == COUNT && most <= LIMIT, "each page that came in takes room once (%d)", (int)taken());
 	ok(over.counters.depths.count == COUNT - 1, "the depths of pages that are read ahead are recorded, too");
 	end();
 
