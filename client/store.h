@@ -122,9 +122,7 @@ int store_register(struct store *store, void *base, size_t length, struct store_
 /* Ends the registration. NULL is allowed. */
 void store_deregister(struct store *store, struct store_buffer *buffer);
 
-/* Opens a queue. Only the calling thread may use the queue. This thread must outlive the queue, because the kernel
-   completes the queue's I/O in the context of the thread that opened it. May block on the network, up to the connect
-   deadline. */
+/* Opens a queue. Only the calling thread may use the queue. May block on the network, up to the connect deadline. */
 int store_queue_open(struct store *store, struct store_queue **ret_queue);
 /* Closes the queue. No request may be in flight. NULL is allowed. */
 void store_queue_close(struct store_queue *queue);

@@ -1,73 +1,96 @@
-/* poller: chooses the implementation, see poller.h. */
+/* poller: see poller.h. With EPOLLONESHOT, epoll disarms each source that it reports. A source is added to the epoll set
+   when it is armed first, because epoll reports errors even of a descriptor that is not armed. */
 #include "fabric/poller.h"
 
-#include "common/format.h"
-#include "common/log.h"
-
+#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
 
-/* Reads the environment once, when the first poller is opened. Later, the program may have moved its environment into
-   far memory, which this thread may not touch. */
-static bool ring_is_wanted(void)
-{
-	enum { UNKNOWN, RING, EPOLL };
-	static _Atomic int wanted = UNKNOWN;
+/* The most sources that one call reports. The next call reports further ones. */
+#define BATCH 32
 
-	if (wanted == UNKNOWN) {
-		const char *wish = getenv("FARPAGE_POLLER");
-
-		wanted = wish && !strcmp(wish, poller_epoll_operations.name) ? EPOLL : RING;
-	}
-	return wanted == RING;
-}
+struct poller {
+	int fd;
+};
 
 int poller_open(struct poller **ret_poller)
 {
-	int status;
+	struct poller *poller = calloc(1, sizeof *poller);
 
-	if (ring_is_wanted()) {
-		status = poller_ring_operations.open(ret_poller);
-		if (status == 0)
-			return 0;
-		log_debug("no io_uring (%s): using epoll", format_errno(status));
+	if (!poller)
+		return -ENOMEM;
+	poller->fd = epoll_create1(EPOLL_CLOEXEC);
+	if (poller->fd < 0) {
+		int status = -errno;
+
+		free(poller);
+		return status;
 	}
-	return poller_epoll_operations.open(ret_poller);
+	*ret_poller = poller;
+	return 0;
 }
 
 void poller_close(struct poller *poller)
 {
-	if (poller)
-		poller->operations->close(poller);
+	if (!poller)
+		return;
+	close(poller->fd);
+	free(poller);
 }
 
 int poller_fd(const struct poller *poller)
 {
-	return poller->operations->fd(poller);
-}
-
-int poller_add(struct poller *poller, struct poller_source *source)
-{
-	return poller->operations->add(poller, source);
+	return poller->fd;
 }
 
 void poller_remove(struct poller *poller, struct poller_source *source)
 {
-	poller->operations->remove(poller, source);
+	if (source->added)
+		epoll_ctl(poller->fd, EPOLL_CTL_DEL, source->fd, NULL);
+	source->added = false;
+	source->armed = 0;
 }
 
 void poller_arm(struct poller *poller, struct poller_source *source, unsigned events)
 {
-	if ((source->armed & events) != events)
-		poller->operations->arm(poller, source, events);
-}
+	struct epoll_event event = {.events = EPOLLONESHOT, .data.ptr = source};
 
-bool poller_has_found(const struct poller *poller)
-{
-	return poller->operations->has_found(poller);
+	if ((source->armed & events) == events)
+		return;
+	if (events & POLLER_IN)
+		event.events |= EPOLLIN | EPOLLRDHUP;
+	if (events & POLLER_OUT)
+		event.events |= EPOLLOUT;
+	if (epoll_ctl(poller->fd, source->added ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, source->fd, &event) == 0) {
+		source->added = true;
+		source->armed = events;
+	}
 }
 
 int poller_wait(struct poller *poller, int64_t timeout_ns)
 {
-	return poller->operations->wait(poller, timeout_ns);
+	struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+	struct epoll_event events[BATCH];
+	int count;
+
+	if (timeout_ns == 0)
+		count = epoll_wait(poller->fd, events, BATCH, 0);
+	else
+		count = epoll_pwait2(poller->fd, events, BATCH, timeout_ns < 0 ? NULL : &timeout, NULL);
+	if (count < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (int i = 0; i < count; i++) {
+		struct poller_source *source = events[i].data.ptr;
+		unsigned told = 0;
+
+		if (events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+			told |= POLLER_IN;
+		if (events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+			told |= POLLER_OUT;
+		source->armed = 0;
+		source->ready(source, told);
+	}
+	return count;
 }

@@ -56,7 +56,7 @@ const struct check checks[] = {
      "paging needs Linux 5.7 (write-protection); 6.8 (UFFDIO_MOVE) makes direct I/O safe",
      "a kernel of Linux 6.8 or newer (Debian 12: linux-image-amd64 of bookworm-backports)"},
     {"kernel.io_uring", "Kernel", "io_uring", doctor_kernel_read, NULL, doctor_kernel_ring, 0,
-     "tcp:// waits for its sockets in one system call with io_uring, and falls back to epoll", NULL},
+     "ublk devices and the local disk of --backup are served through io_uring", NULL},
     {"kernel.pressure", "Kernel", "memory pressure", doctor_kernel_read, NULL, doctor_kernel_pressure, 0,
      "shows how long programs of this host wait for memory; farpage works without it", NULL},
     {"kernel.ublk", "Kernel", "ublk", doctor_devices_read, NULL, doctor_devices_ublk, 0,

@@ -35,7 +35,7 @@ struct verdict doctor_kernel_ring(const struct host *host)
 		mend = "some containers hide the system call: allow it in their seccomp profile";
 	else if (error == -EINVAL || error == -ENOSYS)
 		mend = "a kernel of Linux 5.19 or newer with CONFIG_IO_URING";
-	return WARN("no io_uring (%s): epoll is used instead\n%s", strerror(-error), mend);
+	return WARN("no io_uring (%s): neither ublk devices nor --backup work\n%s", strerror(-error), mend);
 }
 
 struct verdict doctor_kernel_pressure(const struct host *host)
@@ -51,8 +51,7 @@ struct verdict doctor_kernel_pressure(const struct host *host)
 
 static int ring_try(void)
 {
-	struct io_uring_params parameters = {.flags = IORING_SETUP_CLAMP | IORING_SETUP_SUBMIT_ALL |
-						      IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG};
+	struct io_uring_params parameters = {.flags = IORING_SETUP_SQE128};
 	int fd = (int)syscall(SYS_io_uring_setup, 4, &parameters);
 
 	if (fd < 0)

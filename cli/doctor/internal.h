@@ -146,7 +146,7 @@ struct host {
 
 	struct {
 		char release[65];
-		int ring;              /* setting up a ring as fabric/poller_ring.c does */
+		int ring;              /* setting up a ring as ublk does */
 		int64_t ring_disabled; /* kernel.io_uring_disabled */
 		int pressure;          /* reading /proc/pressure/memory */
 	} kernel;

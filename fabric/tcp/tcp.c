@@ -122,16 +122,10 @@ struct tcp_conn *tcp_conn_new(struct tcp *tcp, enum tcp_state state)
 	return conn;
 }
 
-int tcp_conn_open(struct tcp_conn *conn, int fd)
+void tcp_conn_open(struct tcp_conn *conn, int fd)
 {
-	int status;
-
 	conn->source.fd = fd;
 	conn->blocked = false;
-	status = poller_add(fabric_poller(conn->base.fabric), &conn->source);
-	if (status < 0)
-		conn->source.fd = -1;
-	return status;
 }
 
 void tcp_conn_shut(struct tcp_conn *conn)

@@ -165,8 +165,8 @@ void tcp_activate(struct tcp_conn *conn);
 void tcp_conn_arm(struct tcp_conn *conn);
 /* Allocates a connection without a socket, in no list. Returns NULL if there is no memory. */
 struct tcp_conn *tcp_conn_new(struct tcp *tcp, enum tcp_state state);
-/* Makes @fd the connection's socket. Returns 0 or -errno. After an error, the caller must close @fd. */
-int tcp_conn_open(struct tcp_conn *conn, int fd);
+/* Makes @fd the connection's socket. */
+void tcp_conn_open(struct tcp_conn *conn, int fd);
 void tcp_conn_shut(struct tcp_conn *conn);
 /* Closes the socket and enters ENDING. The next polls report operations in flight with the status @flush, and then
    FABRIC_DISCONNECTED with @status. */

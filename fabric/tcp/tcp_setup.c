@@ -168,14 +168,12 @@ static void connect_next(struct tcp_conn *conn, int status)
 			continue;
 		}
 		socket_tune(fd);
-		if (connect(fd, (const struct sockaddr *)address, address_size(address)) < 0 && errno != EINPROGRESS)
-			status = connect_status(errno);
-		else
-			status = tcp_conn_open(conn, fd);
-		if (status == 0) {
+		if (connect(fd, (const struct sockaddr *)address, address_size(address)) == 0 || errno == EINPROGRESS) {
+			tcp_conn_open(conn, fd);
 			tcp_conn_arm(conn);
 			return;
 		}
+		status = connect_status(errno);
 		close(fd);
 	}
 	tcp_end(conn, status, status);
@@ -289,7 +287,7 @@ static int listen_once(const struct sockaddr_storage *address)
 }
 
 /* Does the same as listen_once(), but retries if the port is in use. A killed process may still have the port,
-   because a kernel worker of io_uring releases its sockets some ms after its end (76 ms were seen). */
+   because the kernel frees its memory first. */
 static int listen_at(const struct sockaddr_storage *address)
 {
 	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000l};
@@ -322,11 +320,6 @@ static int listener_open(struct tcp_listener *listener, const struct uri *uri)
 	}
 	listener->base.port = address_port(&bound);
 	listener->source.fd = fd;
-	status = poller_add(fabric_poller(listener->base.fabric), &listener->source);
-	if (status < 0) {
-		close(fd);
-		return status;
-	}
 	poller_arm(fabric_poller(listener->base.fabric), &listener->source, POLLER_IN);
 	return 0;
 }
@@ -405,11 +398,7 @@ static void conn_arrive(struct tcp_listener *listener, int fd, const struct sock
 	socket_tune(fd);
 	address_name("tcp", address, conn->base.peer);
 	conn->base.origin = address_origin(address);
-	if (tcp_conn_open(conn, fd) < 0) {
-		close(fd);
-		tcp_conn_free(conn);
-		return;
-	}
+	tcp_conn_open(conn, fd);
 	conn->listener = listener;
 	conn->deadline = now + fabric_get_config(tcp->fabric)->connect_ms * 1000000ull;
 	tcp->arriving++;

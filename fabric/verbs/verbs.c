@@ -343,10 +343,8 @@ static int cm_open(struct verbs *verbs)
 	if (!cm)
 		return errno == ENOMEM ? -ENOMEM : verbs_nodes_status();
 	verbs->cm_source = (struct poller_source){.fd = cm->fd, .ready = cm_source_ready};
-	status = fcntl(cm->fd, F_SETFL, fcntl(cm->fd, F_GETFL) | O_NONBLOCK) < 0 ? -errno : 0;
-	if (status == 0)
-		status = poller_add(fabric_poller(verbs->fabric), &verbs->cm_source);
-	if (status < 0) {
+	if (fcntl(cm->fd, F_SETFL, fcntl(cm->fd, F_GETFL) | O_NONBLOCK) < 0) {
+		status = -errno;
 		rdma_destroy_event_channel(cm);
 		return status;
 	}

@@ -62,24 +62,6 @@ void verbs_channel_arm(struct verbs_channel *channel)
 	poller_arm(poller, &channel->lost_source, POLLER_IN);
 }
 
-static int channel_watch(struct verbs_channel *channel)
-{
-	struct poller *poller = fabric_poller(channel->verbs->fabric);
-	struct poller_source *const sources[] = {&channel->completions_source, &channel->async_source,
-						 &channel->keeper_source, &channel->lost_source};
-	int status = 0;
-
-	for (unsigned i = 0; i < sizeof sources / sizeof *sources; i++) {
-		status = poller_add(poller, sources[i]);
-		if (status == 0)
-			continue;
-		while (i--)
-			poller_remove(poller, sources[i]);
-		break;
-	}
-	return status;
-}
-
 static int channel_open(struct verbs *verbs, struct verbs_device *device, struct verbs_channel **ret_channel)
 {
 	struct verbs_channel *channel = calloc(1, sizeof *channel);
@@ -99,9 +81,10 @@ static int channel_open(struct verbs *verbs, struct verbs_device *device, struct
 	channel->async_source = (struct poller_source){.fd = device->context->async_fd, .ready = async_ready};
 	channel->keeper_source = (struct poller_source){.fd = device->keeper_events->fd, .ready = keeper_ready};
 	channel->lost_source = (struct poller_source){.fd = device->lost, .ready = lost_ready};
-	status = fcntl(channel->completions->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : channel_watch(channel);
-	if (status < 0)
+	if (fcntl(channel->completions->fd, F_SETFL, O_NONBLOCK) < 0) {
+		status = -errno;
 		goto destroy_completions;
+	}
 	verbs_channel_arm(channel);
 	TAILQ_INSERT_TAIL(&verbs->channels, channel, link);
 	*ret_channel = channel;

@@ -129,7 +129,7 @@ static void *connect_run(void *argument)
 /*
  * Calls rdma_connect(). Returns 0 or -errno.
  *
- * With siw, rdma_connect() waits until its TCP socket is connected. A signal, or task work of this thread's io_uring,
+ * With siw, rdma_connect() waits until its TCP socket is connected. A signal, or task work of a ublk queue's io_uring,
  * may interrupt this wait. siw then drops the TCP connection and tries again with the same port, which TCP refuses. The
  * siw of the accepting side then also closes its listener for good (siw_cm_work_handler() of Linux 6.12). Therefore,
  * for iWARP, another thread calls rdma_connect(), because it gets neither signals nor task work.

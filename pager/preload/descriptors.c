@@ -262,31 +262,16 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 
 /* --- Descriptors that libraries make for farpage ------------------------------------------------------------------ */
 
-static void keep_ring(struct io_uring *ring)
-{
-	keep_field(&ring->ring_fd);
-	ring->enter_ring_fd = ring->ring_fd; /* the two differ only for registered rings */
-}
-
 int __real_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
 int __wrap_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
 int __wrap_io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags)
 {
 	int result = __real_io_uring_queue_init(entries, ring, flags);
 
-	if (result == 0)
-		keep_ring(ring);
-	return result;
-}
-
-int __real_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *parameters);
-int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *parameters);
-int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *parameters)
-{
-	int result = __real_io_uring_queue_init_params(entries, ring, parameters);
-
-	if (result == 0)
-		keep_ring(ring);
+	if (result == 0) {
+		keep_field(&ring->ring_fd);
+		ring->enter_ring_fd = ring->ring_fd; /* the two differ only for registered rings */
+	}
 	return result;
 }
 

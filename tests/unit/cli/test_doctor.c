@@ -316,14 +316,14 @@ static void kernel_and_processors_are_judged(void)
 	says("kernel.io_uring", &host, PASS, "works", "", "doctor passes a working io_uring");
 	host.kernel.ring = -EPERM;
 	host.kernel.ring_disabled = 2;
-	says("kernel.io_uring", &host, WARN, "epoll", "io_uring_disabled=0",
+	says("kernel.io_uring", &host, WARN, "backup", "io_uring_disabled=0",
 	     "doctor warns of an io_uring that is switched off");
 	host.kernel.ring = -EPERM;
 	host.kernel.ring_disabled = -ENOENT;
-	says("kernel.io_uring", &host, WARN, "epoll", "seccomp", "doctor warns of an io_uring that a container hides");
+	says("kernel.io_uring", &host, WARN, "backup", "seccomp", "doctor warns of an io_uring that a container hides");
 	host.kernel.ring = -EINVAL;
 	host.kernel.ring_disabled = 0;
-	says("kernel.io_uring", &host, WARN, "epoll", "5.19", "doctor warns of a kernel too old for io_uring");
+	says("kernel.io_uring", &host, WARN, "backup", "5.19", "doctor warns of a kernel too old for io_uring");
 	host.kernel.pressure = -ENOENT;
 	says("kernel.pressure", &host, SKIP, "no /proc/pressure", "",
 	     "doctor skips memory pressure on a kernel without it");
