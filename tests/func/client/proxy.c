@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Small pieces, so that a cut interrupts a message. */
 #define PIECE 3000
 
 static void pair_close(int pair[2])
@@ -115,12 +114,6 @@ static void proxy_step(struct proxy *proxy)
 	/* A dead proxy does not even accept. A new connection then waits in the kernel's listen queue. */
 	if (poll(fds, proxy->dead ? 0 : 1 + 2 * PROXY_PAIRS, 1) < 0)
 		return;
-	if (proxy->cuts_made != proxy->cuts) {
-		proxy->cuts_made = proxy->cuts;
-		for (unsigned i = 0; i < PROXY_PAIRS; i++)
-			pair_close(proxy->pairs[i]);
-		return;
-	}
 	if (proxy->dead)
 		return;
 	for (unsigned i = 0; i < 2 * PROXY_PAIRS; i++)
@@ -160,11 +153,6 @@ void proxy_stop(struct proxy *proxy)
 	for (unsigned i = 0; i < PROXY_PAIRS; i++)
 		pair_close(proxy->pairs[i]);
 	listener_close(proxy);
-}
-
-void proxy_cut(struct proxy *proxy)
-{
-	proxy->cuts++;
 }
 
 void proxy_die(struct proxy *proxy, bool dead)

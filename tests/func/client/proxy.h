@@ -1,5 +1,5 @@
 /*
- * proxy: a TCP wire between a store and a donor. It can be cut, go dead silently, and lose the donor's messages.
+ * proxy: a TCP wire between a store and a donor. It can go dead silently, and lose the donor's messages.
  *
  * Threads: a thread of the proxy carries the bytes. The functions are for one other thread.
  */
@@ -19,8 +19,6 @@ struct proxy {
 	int listener;
 	int pairs[PROXY_PAIRS][2]; /* sockets, or -1 for none */
 	pthread_t thread;
-	_Atomic unsigned cuts; /* cuts requested */
-	unsigned cuts_made;
 	_Atomic bool dead, mute, killed, stop;
 	unsigned resets;        /* connections still to be reset after proxy_kill() */
 	_Atomic uint64_t bytes; /* bytes carried */
@@ -29,8 +27,6 @@ struct proxy {
 /* Starts the proxy. Bails out on errors. */
 void proxy_start(struct proxy *proxy, uint16_t target);
 void proxy_stop(struct proxy *proxy);
-/* Resets every connection. */
-void proxy_cut(struct proxy *proxy);
 /* Stops (@dead) or resumes carrying bytes, in both directions. Neither side is told. */
 void proxy_die(struct proxy *proxy, bool dead);
 /*
