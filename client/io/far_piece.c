@@ -15,17 +15,6 @@ static const uint8_t piece_moves[PIECE_STATES] = {
     [PIECE_LATE] = TO(FREE),
 };
 
-static const char *const piece_state_names[] = {
-    [PIECE_FREE] = "free",     [PIECE_UNDER_WAY] = "under way", [PIECE_OVERDUE] = "overdue",
-    [PIECE_HEDGED] = "hedged", [PIECE_LATE] = "late",
-};
-_Static_assert(sizeof piece_state_names / sizeof *piece_state_names == PIECE_STATES, "a name for each state");
-
-const char *far_piece_state_name(enum far_piece_state state)
-{
-	return state < PIECE_STATES ? piece_state_names[state] : "?";
-}
-
 void far_piece_move(struct far_queue *queue, uint16_t index, enum far_piece_state to)
 {
 	struct far_piece *piece = &queue->pieces[index];

@@ -27,7 +27,6 @@ enum far_piece_state {
 	PIECE_LATE,    /* the request has the pages, but the slower of the two donors has not answered yet */
 	PIECE_STATES
 };
-const char *far_piece_state_name(enum far_piece_state state);
 
 struct far_piece {
 	enum far_piece_state state;

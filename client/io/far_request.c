@@ -14,18 +14,6 @@ static const uint8_t request_moves[REQUEST_STATES] = {
     [REQUEST_PARKED] = TO(UNDER_WAY),
 };
 
-static const char *const request_state_names[] = {
-    [REQUEST_FREE] = "free",
-    [REQUEST_UNDER_WAY] = "under way",
-    [REQUEST_PARKED] = "parked",
-};
-_Static_assert(sizeof request_state_names / sizeof *request_state_names == REQUEST_STATES, "a name for each state");
-
-const char *far_request_state_name(enum far_request_state state)
-{
-	return state < REQUEST_STATES ? request_state_names[state] : "?";
-}
-
 /* Moves the request, and adds it to the ring or stack for its new state. */
 static void request_move(struct far_queue *queue, uint16_t index, enum far_request_state to)
 {

@@ -31,7 +31,6 @@ enum far_request_state {
 	REQUEST_PARKED,    /* in the queue's ring of parked requests */
 	REQUEST_STATES
 };
-const char *far_request_state_name(enum far_request_state state);
 
 /* FAR_NONE means no donor, or no page. */
 #define FAR_NONE UINT32_MAX

@@ -282,16 +282,6 @@ static void page_is_written_to_all_donors(void)
 	ok(poll_once() && all_are_free(), "a write is complete once all donors have answered");
 }
 
-static void every_state_has_a_name(void)
-{
-	for (unsigned i = 0; i < REQUEST_STATES; i++)
-		ok(strlen(far_request_state_name(i)) > 1, "request state %u has a name", i);
-	for (unsigned i = 0; i < PIECE_STATES; i++)
-		ok(strlen(far_piece_state_name(i)) > 1, "piece state %u has a name", i);
-	ok(!strcmp(far_request_state_name(REQUEST_PARKED), "parked"), "REQUEST_PARKED is named \"parked\"");
-	ok(!strcmp(far_piece_state_name(PIECE_LATE), "late"), "PIECE_LATE is named \"late\"");
-}
-
 static void request_without_room_is_parked(void)
 {
 	hedge_after(0);
@@ -390,7 +380,6 @@ static void answer_after_a_hedge_is_late(void)
 int main(void)
 {
 	open_all();
-	every_state_has_a_name();
 	page_is_written_to_all_donors();
 	request_without_room_is_parked();
 	request_that_is_cut_off_is_carried_out_anew();
