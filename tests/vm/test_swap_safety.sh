@@ -24,9 +24,10 @@ thread_ids() {
 }
 
 # System calls that wait for queues and move their contents: read, write, poll, ioctl (of ublk and verbs), sched_yield,
-# sendto, recvfrom, sendmsg, recvmsg, clock_gettime, epoll_wait, ppoll, epoll_pwait, timerfd_settime, io_uring_enter.
+# sendto, recvfrom, sendmsg, recvmsg, clock_gettime, epoll_wait, epoll_ctl, ppoll, epoll_pwait, timerfd_settime,
+# io_uring_enter, epoll_pwait2.
 # After a second without an answer the main thread also calls pread64, to see if memory is short (relief.h).
-allowed=(0 1 7 16 17 24 44 45 46 47 228 232 271 281 286 426)
+allowed=(0 1 7 16 17 24 44 45 46 47 228 232 233 271 281 286 426 441)
 
 # Enabling an event rewrites code of the running kernel. Emulated processors fail at this while they are busy. So the
 # events are enabled first. Later only filters change.
