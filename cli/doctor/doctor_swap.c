@@ -163,6 +163,10 @@ struct verdict doctor_swap_reserves(const struct host *host)
 		return PASS("raised for as long as %s is there: %s", device, text);
 	if (reaches(now, &needed))
 		return PASS("%s: enough", now_text);
+	/* A value that is higher already stays as it is. */
+	for (int i = 0; i < WATERMARKS; i++)
+		if (needed.at[i] < now->at[i])
+			needed.at[i] = now->at[i];
 	values_format(&needed, text);
 	return PASS("%s; farpage swap on raises that while its device is there, to %s", now_text, text);
 }

@@ -92,11 +92,12 @@ expect "an upgrade keeps what the operator has written" "donate = 7G" "$(grep '^
 
 # Lists no folders, because other packages have most of these folders, too.
 dpkg --listfiles "${names[@]}" | while read -r file; do [ -d "$file" ] || echo "$file"; done >/run/files
+mkdir -p /run/farpage /var/lib/farpage # as devices and systemd make them
 run_dpkg --remove "${names[@]}"
 ok $? "dpkg removes the packages" || note "$(tail -n 20 $out)"
 expect "removing keeps the operator's configuration" "donate = 7G" "$(grep '^donate' /etc/farpage/farpage-memserver.ini)"
 run_dpkg --purge "${names[@]}"
 ok $? "dpkg purges the packages" || note "$(tail -n 20 $out)"
 # The account stays, as it does with all of Debian's packages: files elsewhere may belong to it.
-expect "no file of the packages is left" "" "$(xargs -a /run/files ls -d 2>/dev/null; ls -d /etc/farpage 2>/dev/null)"
+expect "no file of the packages is left" "" "$(xargs -a /run/files ls -d 2>/dev/null; ls -d /{etc,run,var/lib}/farpage 2>/dev/null)"
 tap_done

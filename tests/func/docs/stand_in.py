@@ -276,7 +276,7 @@ def apt(words):
     verb, *names = [word for word in words if not word.startswith("-")]
     need(verb in ("install", "purge", "upgrade"), f"apt {verb}")
     for name in names:
-        package = re.sub(r"_?\*\.deb$", "", name.rpartition("/")[2]) or "farpage"
+        package = name.rpartition("/")[2].partition("_")[0]
         need(package in known, f"debian/control has no package {package}")
     return 0
 

@@ -84,6 +84,8 @@ class Place:
             self.stand_in(self.bin / command, command)
         self.stand_in(self.work / "dev", "dev")
         self.write(self.work / "job", JOB)
+        for package in ("farpage", "farpage-memserver", "libfarpage0"):
+            self.write(self.work / f"{package}_0.1.0_amd64.deb", "")
         self.env = {
             **os.environ, "PATH": str(self.bin), "DOCS_SOURCE": str(SOURCE),
             "DOCS_ROOT": str(self.root), "DOCS_STATE": str(self.state), "DOCS_DONORS": " ".join(DONORS),

@@ -196,6 +196,9 @@ static void reserves_are_judged_by_what_is_needed(void)
 	host.daemon.reserves.at[WATERMARK_SCALE]--;
 	says("swap.reserves", &host, PASS, "raises that", "",
 	     "doctor passes reserves of which one is low and says that farpage raises it");
+	host.daemon.reserves.at[WATERMARK_MIN] = 45056;
+	says("swap.reserves", &host, PASS, "raises that while its device is there, to vm.min_free_kbytes 45056, vm.",
+	     "", "doctor says that farpage leaves the reserve that is high enough as it is");
 	host.daemon.reserves_error = -EACCES;
 	says("swap.reserves", &host, WARN, "denied", "", "doctor warns if the reserves cannot be read");
 }
