@@ -4,41 +4,43 @@
 #include "common/log.h"
 #include "common/user.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <string.h>
 
-struct ask_thread {
-	struct ask *ask;
+/* The most donors that are asked at a time. Each thread opens sockets and a ring of its own. */
+#define ASK_THREADS_MAX 64u
+
+struct ask_list {
+	struct ask *asks;
+	unsigned count;
 	void (*question)(struct ask *ask);
-	pthread_t thread;
-	bool started;
+	_Atomic unsigned next;
 };
 
-static void *ask_one(void *argument)
+static void *ask_some(void *argument)
 {
-	struct ask_thread *thread = argument;
+	struct ask_list *list = argument;
+	unsigned i;
 
-	thread->question(thread->ask);
+	while ((i = atomic_fetch_add(&list->next, 1)) < list->count)
+		list->question(&list->asks[i]);
 	return NULL;
 }
 
 void ask_all(struct ask *asks, unsigned count, void (*question)(struct ask *ask))
 {
-	struct ask_thread threads[FAR_DONORS_MAX];
+	struct ask_list list = {.asks = asks, .count = count, .question = question};
+	pthread_t threads[ASK_THREADS_MAX];
+	unsigned started = 0;
 
-	assert(count <= FAR_DONORS_MAX);
-	for (unsigned i = 0; i < count; i++) {
-		threads[i] = (struct ask_thread){.ask = &asks[i], .question = question};
-		threads[i].started = !pthread_create(&threads[i].thread, NULL, ask_one, &threads[i]);
-		if (!threads[i].started)
-			ask_one(&threads[i]);
-	}
-	for (unsigned i = 0; i < count; i++)
-		if (threads[i].started)
-			pthread_join(threads[i].thread, NULL);
+	while (started < count && started < ASK_THREADS_MAX &&
+	       !pthread_create(&threads[started], NULL, ask_some, &list))
+		started++;
+	ask_some(&list);
+	while (started)
+		pthread_join(threads[--started], NULL);
 }
 
 void ask_figures(struct ask *ask)

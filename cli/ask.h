@@ -1,6 +1,6 @@
 /*
- * ask: asks all donors the same question at the same time, each in a thread of its own. So all donors together take
- * only as long as the slowest donor. This module also reads the key for these questions, and explains answers to the
+ * ask: asks all donors the same question at the same time, at most 64 of them. So up to 64 donors together take only as
+ * long as the slowest donor. This module also reads the key for these questions, and explains answers to the
  * user.
  */
 #ifndef CLI_ASK_H
@@ -18,7 +18,7 @@ struct ask {
 	int status;   /* 0 or -errno; the function that asks sets it */
 };
 
-/* Calls @question for each of the @count @asks, each in its own thread. Returns when all calls have returned. */
+/* Calls @question for each of the @count @asks, in several threads. Returns when all calls have returned. */
 void ask_all(struct ask *asks, unsigned count, void (*question)(struct ask *ask));
 /* A question for ask_all(). Calls far_query(), which writes the donor's figures to ask->answer, a struct far_donor_info.
    far_query() logs a line if it fails. */

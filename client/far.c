@@ -355,40 +355,48 @@ static int far_allocate(const struct far_config *config, struct far **ret_far)
 	LIST_INIT(&far->queues);
 	if (config->backup) {
 		far->backup_path = strdup(config->backup);
-		if (!far->backup_path)
-			goto no_memory;
+		if (!far->backup_path) {
+			far_free(far);
+			return -ENOMEM;
+		}
 	}
-	far->donor_places = config->donors_file ? FAR_DONORS_MAX : config->donor_count;
-	far->donors = calloc(far->donor_places, sizeof *far->donors);
-	far->uris = calloc(far->donor_places, sizeof *far->uris);
-	if (!far->donors || !far->uris)
-		goto no_memory;
 	*ret_far = far;
 	return 0;
-
-no_memory:
-	far_free(far);
-	return -ENOMEM;
 }
 
-static void far_name_donors(struct far *far, const char *const uris[], unsigned count)
+/* Makes the donors' places, and names the first @count donors. May be called again. Returns 0 or -ENOMEM. */
+static int far_name_donors(struct far *far, const char *const uris[], unsigned count)
 {
+	far->donor_places = far->list ? count + FAR_DONORS_MORE : count;
+	if (far->donor_places > FAR_DONORS_MAX)
+		far->donor_places = FAR_DONORS_MAX;
+	free(far->donors);
+	free(far->uris);
+	far->donors = calloc(far->donor_places, sizeof *far->donors);
+	far->uris = calloc(far->donor_places, sizeof *far->uris);
+	if (far->donor_places && (!far->donors || !far->uris))
+		return -ENOMEM;
 	for (unsigned i = 0; i < count; i++) {
 		format_text(far->uris[i], sizeof far->uris[i], "%s", uris[i]);
 		far->donors[i].uri = far->uris[i];
 	}
 	far->donor_count = far->config.donor_count = count;
+	return 0;
 }
 
 /* Uses the donors of the adopted store, which may differ from those of the configuration. */
-static void far_name_adopted(struct far *far)
+static int far_name_adopted(struct far *far)
 {
 	const char *uris[FAR_DONORS_MAX];
-	unsigned count = state_donor_count(far->state);
+	unsigned count = state_donor_count(far->state), places = state_donor_places(far->state);
+	int error;
 
 	for (unsigned i = 0; i < count; i++)
-		uris[i] = state_header(far->state)->uris[i];
-	far_name_donors(far, uris, count);
+		uris[i] = state_uri(far->state, i);
+	error = far_name_donors(far, uris, count);
+	/* The file of an older version has fewer places. */
+	far->donor_places = far->donor_places < places ? far->donor_places : places;
+	return error;
 }
 
 /* Opens the state file, and adopts the store in it, if there is one. If opening fails later, that store stays in
@@ -406,9 +414,7 @@ static int far_open_state(struct far *far, const struct far_config *config)
 	if (error < 0)
 		return error;
 	memcpy(far->id, state_header(far->state)->id, WIRE_ID_SIZE);
-	if (far->list)
-		far_name_adopted(far);
-	return 0;
+	return far->list ? far_name_adopted(far) : 0;
 }
 
 /* Starts the parts that need to know the size of the store. */
@@ -439,9 +445,7 @@ static int far_open_donors(struct far *far, const struct far_config *config)
 		if (found.donor_count || !found.state_file)
 			error = far_check(&found);
 	}
-	if (error == 0)
-		far_name_donors(far, found.donors, found.donor_count);
-	return error;
+	return error < 0 ? error : far_name_donors(far, found.donors, found.donor_count);
 }
 
 int far_open(const struct far_config *config, struct store **ret_store)

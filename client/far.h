@@ -28,7 +28,11 @@
 #include "client/store.h"
 #include "fabric/fabric.h"
 
-#define FAR_DONORS_MAX 64
+#define FAR_DONORS_MAX 1024
+/* A store with a donors file can add this many donors to those it was opened with, up to FAR_DONORS_MAX. */
+#define FAR_DONORS_MORE 64
+/* A queue of a store with more donors connects to a donor when it first uses it; otherwise when it is opened. */
+#define FAR_DONORS_EAGER 64
 #define FAR_REPLICAS_MAX 3
 /* The slots of a chunk: one for each replica, and one for the slab that replaces a replica. */
 #define FAR_SLOTS_MAX (FAR_REPLICAS_MAX + 1)
@@ -53,9 +57,9 @@ struct far_config {
 	 * number, and the name of the process. far_open() and far_query() copy both.
 	 */
 	const char *user, *command;
-	/* The size of the array in pages. 0 means four times the pages that fit on the donors, with all
-	   replicas. */
-	uint64_t pages;
+	/* The size of the array in pages. 0 means four times the sum of local_pages and the pages that fit on the
+	   donors, with all replicas. */
+	uint64_t pages, local_pages;
 	/* 1 .. FAR_REPLICAS_MAX. Each replica is in another failure domain. If a replica is lost, its pages are
 	   copied to another donor. */
 	unsigned replicas;
@@ -63,6 +67,9 @@ struct far_config {
 	   donors that do answer must be in enough failure domains for the replicas. If false, opening fails unless
 	   all donors answer. */
 	bool go_without;
+	/* If true, a queue connects to a donor when it first uses the donor. Always so with more than
+	   FAR_DONORS_EAGER donors, because most queues use few of them. */
+	bool connect_late;
 	/* The rate in bytes/s at which the rebuild thread copies pages to new replicas, or 0 for 256 MiB/s. While
 	   requests are in flight, the rebuild uses a quarter of this. While a donor recalls slabs, the rate is
 	   unlimited. */

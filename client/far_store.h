@@ -85,7 +85,7 @@ struct far {
 	struct wire_about about;      /* what donors are told about this process */
 	struct far_donor *donors;     /* donor_places elements; a donor keeps its index until the store is closed */
 	char (*uris)[FAR_URI_MAX];    /* the donors' addresses, one for each place */
-	unsigned donor_places;        /* FAR_DONORS_MAX with a donors file, otherwise donor_count */
+	unsigned donor_places;        /* with a donors file FAR_DONORS_MORE more than at first, otherwise donor_count */
 	_Atomic unsigned donor_count; /* only grows; the control thread adds donors */
 	struct donors_list *list;     /* the donors file that is followed, or NULL */
 	struct fabric_domain *domain;

@@ -6,14 +6,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* A repair in one word: page << 18 | donor << 10 | count << 1 | 1. */
-#define REPAIR_PAGE_SHIFT 18
+/* A repair in one word: page << 20 | donor << 10 | count << 1 | 1. */
+#define REPAIR_PAGE_SHIFT 20
 #define REPAIR_DONOR_SHIFT 10
 #define REPAIR_COUNT_SHIFT 1
 #define REPAIR_COUNT_MASK 0x1ffu
-#define REPAIR_DONOR_MASK 0xffu
+#define REPAIR_DONOR_MASK 0x3ffu
 
-_Static_assert(FAR_DONORS_MAX <= 64 && FAR_DONORS_MAX <= REPAIR_DONOR_MASK + 1, "one bit a donor; a donor's field");
+_Static_assert(FAR_DONORS_MAX <= REPAIR_DONOR_MASK + 1, "a donor's field");
 
 int mailbox_open(struct mailbox *mailbox)
 {
@@ -110,13 +110,12 @@ void mailbox_forget_waits(struct mailbox *mailbox, unsigned donor)
 
 /* --- Repairs ---------------------------------------------------------------------------------------------------- */
 
-void mailbox_put_repair(struct mailbox *mailbox, uint64_t page, uint32_t count, uint64_t donors)
+void mailbox_put_repair(struct mailbox *mailbox, uint64_t page, uint32_t count, const struct few_donors *donors)
 {
 	assert(count <= REPAIR_COUNT_MASK);
-	for (; donors; donors &= donors - 1) {
-		uint64_t donor = (uint64_t)__builtin_ctzll(donors);
-		uint64_t word =
-		    page << REPAIR_PAGE_SHIFT | donor << REPAIR_DONOR_SHIFT | (uint64_t)count << REPAIR_COUNT_SHIFT | 1;
+	for (unsigned donor = 0; donor < donors->count; donor++) {
+		uint64_t word = page << REPAIR_PAGE_SHIFT | (uint64_t)donors->donors[donor] << REPAIR_DONOR_SHIFT |
+				(uint64_t)count << REPAIR_COUNT_SHIFT | 1;
 
 		for (unsigned i = 0; i < MAILBOX_REPAIRS; i++) {
 			uint64_t none = 0;

@@ -19,7 +19,7 @@
 #ifndef CLIENT_MAILBOX_H
 #define CLIENT_MAILBOX_H
 
-#include "client/far.h"
+#include "client/donor_set.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -67,9 +67,8 @@ uint64_t mailbox_oldest_wait(const struct mailbox *mailbox, unsigned donor);
 /* Clears the donor's wait. A request that still waits calls mailbox_put_wait() again. */
 void mailbox_forget_waits(struct mailbox *mailbox, unsigned donor);
 
-/* Asks for a repair of these pages, which each donor in @donors (one bit each) may have changed. @count is at most
-   511. */
-void mailbox_put_repair(struct mailbox *mailbox, uint64_t page, uint32_t count, uint64_t donors);
+/* Asks for a repair of these pages, which each donor in @donors may have changed. @count is at most 511. */
+void mailbox_put_repair(struct mailbox *mailbox, uint64_t page, uint32_t count, const struct few_donors *donors);
 /* Takes one repair. Returns false if there is none. */
 bool mailbox_take_repair(struct mailbox *mailbox, struct mailbox_repair *ret_repair);
 

@@ -19,7 +19,7 @@ enum config_kind {
 	CONFIG_NUMBER, /* unsigned *; min to max */
 	CONFIG_LIST,   /* struct config_list *; the option may be repeated, and a value may be a comma-separated list */
 };
-#define CONFIG_LIST_MAX 64
+#define CONFIG_LIST_MAX 1024
 struct config_list {
 	const char *items[CONFIG_LIST_MAX];
 	unsigned count;

@@ -11,8 +11,8 @@
 
 #include <stddef.h>
 
-#define DONORS_FILE_DONORS 64u
-#define DONORS_FILE_BYTES 32768u
+#define DONORS_FILE_DONORS 1024u
+#define DONORS_FILE_BYTES 131072u
 
 struct donors_file {
 	const char *uris[DONORS_FILE_DONORS];

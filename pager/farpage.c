@@ -1,6 +1,6 @@
 #include "farpage/farpage.h"
 
-#include "client/lease/failure_domains.h"
+#include "client/far.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "common/size.h"
@@ -303,21 +303,6 @@ int pager_open_store(const struct farpage_options *options, struct store *store,
 
 /* --- Over donors ------------------------------------------------------------------------------------------------ */
 
-static int free_of_donors(const struct far_config *config, uint64_t *ret_free)
-{
-	struct far_donor_info donors[FAR_DONORS_MAX];
-	unsigned count = config->donor_count < FAR_DONORS_MAX ? config->donor_count : FAR_DONORS_MAX;
-
-	for (unsigned i = 0; i < count; i++) {
-		int result = far_query(config, config->donors[i], &donors[i]);
-
-		if (result)
-			return result;
-	}
-	*ret_free = failure_domains_room(donors, count, config->replicas);
-	return 0;
-}
-
 static int open_store(const struct farpage_options *options, const char *donors_file, const char *user,
 		      uint64_t window_bytes, struct store **ret_store)
 {
@@ -349,12 +334,9 @@ static int open_store(const struct farpage_options *options, const char *donors_
 			return result;
 		config.key = key;
 	}
-	uint64_t free = 0;
-	int result = window_bytes ? 0 : free_of_donors(&config, &free);
-	if (result == 0) {
-		config.pages = (window_bytes ? window_bytes : 4 * (free + options->local)) / STORE_PAGE;
-		result = far_open(&config, ret_store);
-	}
+	config.pages = window_bytes / STORE_PAGE;
+	config.local_pages = options->local / STORE_PAGE;
+	int result = far_open(&config, ret_store);
 	explicit_bzero(key, sizeof key);
 	return result;
 }

@@ -37,7 +37,7 @@
    bookkeeping is small. */
 #define WINDOW_SLABS 2048
 #define WINDOW_MAX (UINT64_C(1) << 40)
-#define TEXT_MAX (CONFIG_LIST_MAX * 300)
+#define TEXT_MAX (120u << 10) /* the kernel accepts at most 128 KiB for a variable */
 
 struct pager_run {
 	struct run_watch watch;

@@ -85,7 +85,7 @@ static int open_leases(struct far *far, uint64_t slab_bytes)
 	random_secret(&config.seed, sizeof config.seed);
 	leases_init(&far->leases, &config, &far->table, &far->integrity);
 	far->base.pages = far->integrity.pages;
-	if (warmth_open(&far->warmth, far->table.count, far_now(far)) < 0)
+	if (warmth_open(&far->warmth, far->table.count, far->donor_places, far_now(far)) < 0)
 		return -ENOMEM;
 	return leases_recalls_open(&far->leases);
 }
@@ -104,7 +104,7 @@ static int open_state(struct far *far, uint64_t pages, uint64_t chunk_pages)
 	if (error < 0)
 		return error;
 	for (unsigned i = 0; i < far->donor_count; i++)
-		state_header(far->state)->incarnations[i] = far->donors[i].comeback.incarnation;
+		*state_incarnation(far->state, i) = far->donors[i].comeback.incarnation;
 	state_tables(far->state, &far->table, &far->integrity);
 	return 0;
 }
@@ -150,7 +150,7 @@ static int open_lay_out(struct far *far)
 		return error;
 	slab_bytes = first->slab_bytes;
 	if (!pages)
-		pages = 4 * (open_room(far, slab_bytes) / STORE_PAGE);
+		pages = 4 * (open_room(far, slab_bytes) / STORE_PAGE + far->config.local_pages);
 	if (!pages) {
 		log_error("the donors have nothing free%s: start them with a larger --donate, or add donors",
 			  far->config.replicas > 1 ? " for as many replicas" : "");
@@ -187,13 +187,17 @@ static uint64_t control_due(const struct far *far)
 /* Tells donors the access rates of their slabs, if these rates have changed (warmth.h). */
 static void control_tell_warmth(struct far *far, uint64_t now)
 {
-	uint64_t up = 0, told;
+	struct donor_set up = {0}, told;
 
 	warmth_look(&far->warmth, now);
+	if (far->warmth.next >= far->warmth.count)
+		return;
 	for (unsigned i = 0; i < far->donor_count; i++)
-		up |= (uint64_t)(far->donors[i].comeback.state == COMEBACK_UP) << i;
-	for (told = warmth_tell(&far->warmth, &far->table, up, now); told; told &= told - 1)
-		session_tell(&far->donors[__builtin_ctzll(told)].session, &far->warmth.messages[__builtin_ctzll(told)]);
+		if (far->donors[i].comeback.state == COMEBACK_UP)
+			donor_set_add(&up, i);
+	warmth_tell(&far->warmth, &far->table, &up, now, &told);
+	for (int i = -1; (i = donor_set_next(&told, (unsigned)(i + 1))) >= 0;)
+		session_tell(&far->donors[i].session, &far->warmth.messages[i]);
 }
 
 static void control_step(struct far *far)

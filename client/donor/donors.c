@@ -115,7 +115,7 @@ static void donor_leave(struct far *far, unsigned index, uint64_t now)
 void donors_incarnation_keep(struct far *far, unsigned index, uint64_t incarnation)
 {
 	if (far->state)
-		atomic_store(&state_header(far->state)->incarnations[index], incarnation);
+		atomic_store(state_incarnation(far->state, index), incarnation);
 }
 
 /* Called when the donor was reached for the first time. Stores the address that worked (RDMA or TCP). Logs a line

@@ -25,7 +25,7 @@ struct donors_list {
 	bool good;                         /* the file was good when it was last read */
 	bool changed;                      /* the file must be read */
 	uint64_t due;                      /* when to check leaving donors next, or UINT64_MAX if there is none */
-	uint64_t told;                     /* leaving donors whose stuck slabs the user was told of, one bit each */
+	struct donor_set told;             /* leaving donors whose stuck slabs the user was told of */
 	uint64_t held[FAR_DONORS_MAX];     /* how many slabs a leaving donor had at the last check */
 	uint64_t moved_at[FAR_DONORS_MAX]; /* when that number last changed */
 	const char *path;                  /* in `watch` */
@@ -208,7 +208,7 @@ static void donor_remove(struct far *far, unsigned index, uint64_t now)
 	leases_donor_leave(&far->leases, index);
 	list->held[index] = far->leases.donors[index].held;
 	list->moved_at[index] = list->due = now;
-	list->told &= ~(UINT64_C(1) << index);
+	donor_set_remove(&list->told, index);
 	log_warning("donor %s is not in %s any more: its pages are moved to other donors", far->uris[index],
 		    list->path);
 }
@@ -231,7 +231,8 @@ static void version_follow(struct far *far, uint64_t now)
 	const struct donors_file *file = &far->list->file;
 
 	for (unsigned i = 0; i < far->donor_count; i++) {
-		const bool leaving = far->leases.failure_domains.leaving >> i & 1, named = is_named(file, far->uris[i]);
+		const bool leaving = donor_set_has(&far->leases.failure_domains.leaving, i);
+		const bool named = is_named(file, far->uris[i]);
 
 		if (!named && !leaving)
 			donor_remove(far, i, now);
@@ -267,14 +268,14 @@ static void donor_let_go(struct far *far, unsigned index, uint64_t now)
 static void donor_tell_stuck(struct far *far, unsigned index, uint64_t now)
 {
 	struct donors_list *list = far->list;
-	const uint64_t held = far->leases.donors[index].held, bit = UINT64_C(1) << index;
+	const uint64_t held = far->leases.donors[index].held;
 
 	if (held != list->held[index] || leases_is_moving(&far->leases) || far->leases.donors[index].away)
 		list->moved_at[index] = now;
 	list->held[index] = held;
-	if (list->told & bit || now < list->moved_at[index] + LIST_STUCK_NS)
+	if (donor_set_has(&list->told, index) || now < list->moved_at[index] + LIST_STUCK_NS)
 		return;
-	list->told |= bit;
+	donor_set_add(&list->told, index);
 	log_warning("donor %s is not in %s any more, but no other donor takes the %" PRIu64
 		    " slabs that it holds: they "
 		    "stay there until you add donors",
@@ -288,7 +289,7 @@ static void leaving_tick(struct far *far, uint64_t now)
 	leases_leaving_tick(&far->leases, now);
 	list->due = UINT64_MAX;
 	for (unsigned i = 0; i < far->donor_count; i++) {
-		if (!(far->leases.failure_domains.leaving >> i & 1) || far->donors[i].gone)
+		if (!donor_set_has(&far->leases.failure_domains.leaving, i) || far->donors[i].gone)
 			continue;
 		if (leases_donor_is_empty(&far->leases, i)) {
 			donor_let_go(far, i, now);
@@ -333,7 +334,7 @@ void donors_list_tell_twin(const struct far *far, unsigned one, unsigned other)
 
 bool donors_list_is_leaving(const struct far *far, unsigned index)
 {
-	if (far->leases.failure_domains.leaving >> index & 1)
+	if (donor_set_has(&far->leases.failure_domains.leaving, index))
 		return true;
 	/* During an adoption, the file was read, but is not followed yet. */
 	return far->adopting && far->list && far->list->good && !is_named(&far->list->file, far->uris[index]);

@@ -94,7 +94,7 @@ void donors_adopt(struct far *far, uint64_t now)
 		const struct comeback_config config = donors_comeback_config(far);
 
 		donor->away_at = clock_now();
-		comeback_adopt(&donor->comeback, &config, state_header(far->state)->incarnations[i], now);
+		comeback_adopt(&donor->comeback, &config, *state_incarnation(far->state, i), now);
 		donor->adopted = true;
 		session_drop(&donor->session); /* makes the session LOST, because none has been started */
 		leases_donor_adopt(&far->leases, i, claims_count(&far->table, i));

@@ -82,7 +82,7 @@ static int read_check(struct far_queue *queue, const struct far_piece *piece, un
 
 	if (!status || !read_has_choice(queue, request))
 		return status;
-	request->failed |= UINT64_C(1) << donor;
+	few_donors_add(&request->failed, donor);
 	request->wrong_bytes |= status == -EBADMSG;
 	if (!request->failure)
 		request->failure = far_request_status(status);
@@ -135,9 +135,9 @@ static bool read_answered(struct far_queue *queue, uint16_t index, unsigned dono
 	if (!status && !queue->sealed.seal)
 		memcpy(piece->data, data, (size_t)piece->count * STORE_PAGE);
 	far_hedge_end(queue, index, donor, good);
-	if (piece->left && status)
+	if (piece->left.count && status)
 		return false; /* the other replica's answer decides */
-	if (piece->left)
+	if (piece->left.count)
 		far_piece_move(queue, index, PIECE_LATE);
 	if (!status && hedge)
 		far_count(&queue->counters.hedges_won, 1);
@@ -152,14 +152,14 @@ void far_answer_take(struct far_queue *queue, uint16_t index, unsigned donor, bo
 	struct far_request *request = &queue->requests[request_index];
 	int status;
 
-	assert(piece->state != PIECE_FREE && piece->left >> donor & 1);
-	piece->left &= ~(UINT64_C(1) << donor);
+	assert(piece->state != PIECE_FREE && few_donors_has(&piece->left, donor));
+	few_donors_remove(&piece->left, donor);
 	if (piece->tries[0].buffer || piece->tries[1].buffer) {
 		if (!read_answered(queue, index, donor, good, &status))
 			return;
 	} else {
 		piece->cut_off |= !good;
-		if (piece->left)
+		if (piece->left.count)
 			return;
 		status = piece_complete(queue, piece);
 	}

@@ -205,7 +205,8 @@ static int hedge_slot(struct far_queue *queue, const struct far_piece *piece, co
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		unsigned donor = view->slots[i].donor;
 
-		if (view->slots[i].state != SLOT_FULL || donor == piece->donor || request->failed >> donor & 1)
+		if (view->slots[i].state != SLOT_FULL || donor == piece->donor ||
+		    far_request_has_failed_on(request, donor))
 			continue;
 		if (far_link_donor_is_lost(queue, donor) || !far_link_is_usable(queue, donor) ||
 		    !far_link_has_room(queue, donor))

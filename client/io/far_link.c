@@ -14,7 +14,6 @@ void far_link_flush(struct far_queue *queue, unsigned donor)
 	int posted;
 
 	link->staged = 0;
-	queue->staged &= ~(UINT64_C(1) << donor);
 	if (!staged)
 		return;
 	posted = fabric_post(link->conn, link->ops, staged);
@@ -26,8 +25,11 @@ void far_link_flush(struct far_queue *queue, unsigned donor)
 
 void far_links_flush(struct far_queue *queue)
 {
-	while (queue->staged)
-		far_link_flush(queue, (unsigned)__builtin_ctzll(queue->staged));
+	for (unsigned i = 0; i < queue->staged_count; i++) {
+		queue->links[queue->staged[i]].listed = false;
+		far_link_flush(queue, queue->staged[i]);
+	}
+	queue->staged_count = 0;
 }
 
 /* Returns the piece's memory for @donor: a write is sent from this memory, and a read's answer goes to it. The memory
@@ -58,8 +60,10 @@ void far_link_stage(struct far_queue *queue, uint16_t index, enum fabric_op_kind
 	uint8_t *bytes = stage_bytes(queue, piece, slot->donor, &region);
 
 	assert(link->staged < FAR_LINK_BATCH);
-	queue->staged |= UINT64_C(1) << slot->donor;
-	queue->pieces[index].left |= UINT64_C(1) << slot->donor;
+	if (!link->listed)
+		queue->staged[queue->staged_count++] = (uint16_t)slot->donor;
+	link->listed = true;
+	few_donors_add(&queue->pieces[index].left, slot->donor);
 	link->ops[link->staged++] = (struct fabric_op){
 	    .kind = kind,
 	    .length = piece->count * STORE_PAGE,

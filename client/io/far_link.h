@@ -18,6 +18,8 @@ struct far_link {
 	bool established;         /* the connection can be used, and the queue has not seen its end */
 	uint32_t round;           /* the donor's round when `conn` was made */
 	struct latency latency;   /* how fast the donor answers reads; used only with replicas */
+	bool listed;              /* the donor is in queue->staged */
+	bool counted;             /* the connection is part of queue->memory */
 	unsigned staged;
 	struct fabric_op ops[FAR_LINK_BATCH];
 };
@@ -38,6 +40,19 @@ static inline bool far_link_is_usable(const struct far_queue *queue, unsigned do
 	const struct far_link *link = &queue->links[donor];
 
 	return link->established &&
+	       link->round == atomic_load_explicit(&queue->far->donors[donor].round, memory_order_acquire);
+}
+
+/* If the queue connects late, and has not tried to connect in the donor's round, begins to connect. far_queue.c has this
+   function. */
+void far_link_need(struct far_queue *queue, unsigned donor);
+/* Returns true if the queue connects late, and its connection to the donor is being made. When it is established or has
+   failed, parked requests are tried again. */
+static inline bool far_link_is_coming(const struct far_queue *queue, unsigned donor)
+{
+	const struct far_link *link = &queue->links[donor];
+
+	return queue->connects_late && link->conn && !link->established &&
 	       link->round == atomic_load_explicit(&queue->far->donors[donor].round, memory_order_acquire);
 }
 

@@ -137,7 +137,7 @@ void far_piece_end(struct far_queue *queue, uint16_t index)
 {
 	const struct far_piece *piece = &queue->pieces[index];
 
-	assert(!piece->left);
+	assert(!piece->left.count);
 	if (piece->sealed)
 		far_sealed_end(queue, index);
 	if (piece->state == PIECE_HEDGED || piece->state == PIECE_LATE)

@@ -39,7 +39,7 @@ struct far_piece {
 	uint64_t chunk;
 	uint8_t *data;
 	uint8_t *sealed;         /* writes: the sealed pages in the queue's buffer, or NULL; far_sealed.h */
-	uint64_t left;           /* donors that have not answered, one bit each */
+	struct few_donors left;  /* donors that have not answered */
 	struct far_try tries[2]; /* the reads from `donor` and from a second donor, if this piece may be hedged;
 				    far_hedge.h */
 };

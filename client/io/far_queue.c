@@ -121,9 +121,8 @@ static void link_drop(struct far_queue *queue, unsigned donor)
 	link->conn = NULL;
 	link->established = false;
 	link->staged = 0;
-	queue->staged &= ~(UINT64_C(1) << donor);
 	for (unsigned i = 0; i < queue->depth; i++)
-		if (queue->pieces[i].left >> donor & 1)
+		if (few_donors_has(&queue->pieces[i].left, donor))
 			far_answer_take(queue, (uint16_t)i, donor, false);
 	queue->look = true;
 }
@@ -152,12 +151,34 @@ static void link_follow(struct far_queue *queue, unsigned donor)
 		link_broke(queue, donor, error);
 }
 
+void far_link_need(struct far_queue *queue, unsigned donor)
+{
+	/* A connection of an earlier round is ended by links_follow(), and not here: that answers requests, and this
+	   function is called while a request is carried out. */
+	if (queue->connects_late && !queue->links[donor].conn)
+		link_follow(queue, donor);
+}
+
 static void links_follow(struct far_queue *queue)
 {
 	queue->changes = atomic_load_explicit(&queue->far->changes, memory_order_acquire);
 	for (unsigned i = 0; i < queue->far->donor_count; i++)
-		link_follow(queue, i);
+		if (!queue->connects_late || queue->links[i].conn)
+			link_follow(queue, i);
 	queue->look = true;
+}
+
+/* Counts the memory of a connection that was made after the queue was opened, unless the link had one before. */
+static void link_count(struct far_queue *queue, unsigned donor)
+{
+	struct far_link *link = &queue->links[donor];
+	uint64_t memory = fabric_conn_memory(link->conn);
+
+	if (!queue->connects_late || link->counted)
+		return;
+	link->counted = true;
+	queue->memory += memory;
+	queue->far->queue_memory += memory;
 }
 
 static void link_event(struct far_queue *queue, const struct fabric_event *event)
@@ -175,6 +196,7 @@ static void link_event(struct far_queue *queue, const struct fabric_event *event
 	} else if (event->kind == FABRIC_ESTABLISHED) {
 		queue->links[donor].established = true;
 		queue->look = true;
+		link_count(queue, donor);
 	}
 }
 
@@ -272,6 +294,7 @@ static void queue_free(struct far_queue *queue)
 	free(queue->idle_requests);
 	free(queue->idle_pieces);
 	free(queue->parked);
+	free(queue->staged);
 	free(queue->dones);
 	free(queue);
 }
@@ -284,7 +307,7 @@ static uint64_t queue_memory(const struct far_queue *queue)
 	for (unsigned i = 0; i < far->donor_count; i++)
 		links += queue->links[i].conn ? fabric_conn_memory(queue->links[i].conn) : 0;
 	return links + far_hedge_memory(queue) + far_sealed_memory(queue) + sizeof(struct far_queue) +
-	       far->donor_places * sizeof(struct far_link) +
+	       far->donor_count * (sizeof(struct far_link) + sizeof(uint16_t)) +
 	       queue->depth * (sizeof(struct far_request) + sizeof(struct far_piece) + sizeof(uint64_t) +
 			       3 * sizeof(uint16_t) + sizeof(struct store_done));
 }
@@ -307,7 +330,11 @@ static int queue_allocate(struct far *far, struct far_queue **ret_queue)
 	queue->far = far;
 	queue->depth = far->config.queue_depth ? far->config.queue_depth : FAR_QUEUE_DEPTH;
 	queue->wake = -1;
-	queue->links = array_allocate(far->donor_places, sizeof *queue->links);
+	queue->connects_late = far->config.connect_late || far->donor_count > FAR_DONORS_EAGER;
+	/* The links of donors that are not used yet need no memory. */
+	queue->links = calloc(far->donor_places, sizeof *queue->links);
+	if (queue->links && !queue->connects_late)
+		memset(queue->links, 0, far->donor_count * sizeof *queue->links);
 	queue->requests = array_allocate(queue->depth, sizeof *queue->requests);
 	queue->pieces = array_allocate(queue->depth, sizeof *queue->pieces);
 	queue->published = array_allocate(queue->depth, sizeof *queue->published);
@@ -315,8 +342,9 @@ static int queue_allocate(struct far *far, struct far_queue **ret_queue)
 	queue->idle_pieces = array_allocate(queue->depth, sizeof *queue->idle_pieces);
 	queue->parked = array_allocate(queue->depth, sizeof *queue->parked);
 	queue->dones = array_allocate(queue->depth, sizeof *queue->dones);
+	queue->staged = array_allocate(far->donor_places, sizeof *queue->staged);
 	if (!queue->links || !queue->requests || !queue->pieces || !queue->published || !queue->idle_requests ||
-	    !queue->idle_pieces || !queue->parked || !queue->dones) {
+	    !queue->idle_pieces || !queue->parked || !queue->dones || !queue->staged) {
 		queue_free(queue);
 		return -ENOMEM;
 	}
@@ -336,7 +364,8 @@ static unsigned links_connecting(const struct far_queue *queue)
 	return count;
 }
 
-/* Connects to all donors that are up. A donor that cannot be reached is handled like a broken connection. */
+/* Connects to all donors that are up, unless the queue connects late. A donor that cannot be reached is handled like a
+   broken connection. */
 static int queue_connect(struct far_queue *queue)
 {
 	links_follow(queue);

@@ -18,6 +18,9 @@
  *          overdue read is also sent to a second replica (far_hedge.h). If no donor returns all pages of a request
  *          intact, the pages are read one by one: each page may be intact on another donor.
  *
+ * Connections. A queue connects to all donors when it is opened. With many donors (far_config.connect_late) it connects
+ * to a donor when a request first needs it (far_link_need()), and the request waits for the connection.
+ *
  * A donor away. A failed operation breaks its connection (fabric/fabric.h). The queue ends the connection, and so
  * fences it. It reports the break to the control thread. Every request with an operation on that connection is
  * carried out anew, which is safe because reads and writes may be repeated. These requests wait until the donor is up
@@ -90,6 +93,7 @@ struct far_queue {
 	struct far *far;
 	struct fabric *fabric;
 	struct far_link *links; /* one per donor */
+	bool connects_late;     /* connects to a donor when it first uses the donor */
 	unsigned depth;         /* the most requests in flight, a power of two */
 	uint64_t memory;        /* this queue's part of far->queue_memory, in bytes */
 	int wake;               /* eventfd */
@@ -108,7 +112,8 @@ struct far_queue {
 	unsigned idle_request_count, idle_piece_count;
 	uint16_t *parked; /* a ring of parked requests, in order */
 	unsigned parked_head, parked_tail;
-	uint64_t staged;          /* links with operations that are not posted yet, one bit each */
+	uint16_t *staged; /* donors whose links may have operations that are not posted yet */
+	unsigned staged_count;
 	struct store_done *dones; /* a ring of `depth` */
 	unsigned head, tail;
 	struct far_counters counters;

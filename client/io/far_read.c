@@ -22,8 +22,9 @@ static int read_replica(struct far_queue *queue, const struct far_request *reque
 		if (ret_view->slots[i].state != SLOT_FULL ||
 		    (request->only != FAR_NONE && (request->only != donor || request->epoch != ret_view->epoch)))
 			continue;
-		if (request->failed >> donor & 1 || far_link_donor_is_lost(queue, donor))
+		if (far_request_has_failed_on(request, donor) || far_link_donor_is_lost(queue, donor))
 			continue;
+		far_link_need(queue, donor);
 		if (far_link_is_usable(queue, donor))
 			usable |= 1u << i;
 		else
@@ -53,6 +54,8 @@ static enum far_progress read_fetch(struct far_queue *queue, uint16_t index, uin
 		/* The donor may be away for seconds, and the backup can answer now. */
 		if (!far_link_donor_is_up(queue, donor) && far_backup_is_left(queue, request))
 			return far_backup_read(queue, index, chunk, count, false);
+		if (queue->direct && far_link_is_coming(queue, donor))
+			return FAR_WAITS;
 		if (!queue->direct) {
 			far_link_await(queue, request, donor);
 			return FAR_WAITS;

@@ -45,7 +45,7 @@ static void request_finish(struct far_queue *queue, uint16_t index)
 static void request_mend(const struct far_queue *queue, const struct far_request *request)
 {
 	if (request->wrong_bytes && !queue->direct)
-		mailbox_put_repair(&queue->far->mailbox, request->io.page, request->io.count, request->failed);
+		mailbox_put_repair(&queue->far->mailbox, request->io.page, request->io.count, &request->failed);
 }
 
 /* Begins the next page of a request that is read page by page. Each page may be read from any donor. No piece of
@@ -56,7 +56,7 @@ static void request_single(struct far_request *request)
 	if (request->single == request->next)
 		return;
 	request->single = request->next;
-	request->failed = 0;
+	request->failed.count = 0;
 	request->wrong_bytes = request->not_on_backup = false;
 }
 
@@ -64,7 +64,7 @@ static void request_single(struct far_request *request)
    one. Requests of the rebuild thread are left out, because the copier itself reads their pages one by one. */
 static bool read_in_parts(const struct far_queue *queue, const struct far_request *request)
 {
-	return request->status && !request->anew && request->failed && request->io.op == STORE_READ &&
+	return request->status && !request->anew && request->failed.count && request->io.op == STORE_READ &&
 	       request->io.count > 1 && request->single == FAR_NONE && request->only == FAR_NONE && !queue->direct;
 }
 

@@ -42,7 +42,7 @@ struct far_request {
 	uint32_t next; /* pages that are complete or in flight */
 	uint32_t pieces;
 	int status;      /* status of the first piece that failed */
-	uint64_t failed; /* reads: donors that have failed this request, one bit each */
+	struct few_donors failed; /* reads: donors that have failed this request */
 	int failure;     /* the status of the first of these failures */
 	uint32_t single; /* the current page of a read page by page, counted from io.page; otherwise FAR_NONE */
 	struct far_wait waits[FAR_REPLICAS_MAX];
@@ -66,6 +66,14 @@ void far_request_look(struct far_queue *queue);
 /* Called when a piece of the request has ended or is LATE. After the last piece, the request ends or is carried out
    anew. */
 void far_request_ended(struct far_queue *queue, uint16_t request);
+
+/* Returns true if a read of the request must not be sent to the donor, because the donor has failed the request. If more
+   donors have failed it than `failed` can hold, no further donor is asked: its pages are then read one by one, or the
+   read fails. */
+static inline bool far_request_has_failed_on(const struct far_request *request, unsigned donor)
+{
+	return few_donors_has(&request->failed, donor) || few_donors_is_full(&request->failed);
+}
 
 /* Returns the error that the store's caller gets for @status. */
 static inline int far_request_status(int status)

@@ -115,7 +115,7 @@ void far_sealed_end(struct far_queue *queue, uint16_t index)
 	struct far_piece *piece = &queue->pieces[index];
 	uint32_t first;
 
-	assert(piece->sealed && !piece->left);
+	assert(piece->sealed && !piece->left.count);
 	first = (uint32_t)((size_t)(piece->sealed - queue->sealed.memory) / STORE_PAGE);
 	assert(!(queue->sealed.idle[first / 64] & run_bits(first, piece->count)));
 	queue->sealed.idle[first / 64] |= run_bits(first, piece->count);

@@ -19,7 +19,7 @@ static uint32_t write_run(const uint8_t *data, uint32_t limit, bool zero)
 
 /* The donors of a chunk in which a write has been counted. */
 struct write_links {
-	uint64_t live; /* donors that are not lost, one bit each */
+	unsigned live; /* slots whose donors are not lost, one bit each */
 	int away;      /* one of these donors that cannot be reached, or -1 */
 	bool others;   /* another donor with a FULL slot can be reached */
 	bool room;     /* all these donors can take one more operation */
@@ -34,7 +34,8 @@ static struct write_links write_links(struct far_queue *queue, const struct chun
 
 		if (view->slots[i].state == SLOT_EMPTY || far_link_donor_is_lost(queue, donor))
 			continue;
-		links.live |= UINT64_C(1) << donor;
+		links.live |= 1u << i;
+		far_link_need(queue, donor);
 		links.room = links.room && far_link_is_usable(queue, donor) && far_link_has_room(queue, donor);
 		/* Checks this after far_link_has_room(), which may find that the connection has ended. */
 		if (!far_link_is_usable(queue, donor))
@@ -45,12 +46,12 @@ static struct write_links write_links(struct far_queue *queue, const struct chun
 	return links;
 }
 
-static void write_post(struct far_queue *queue, uint16_t piece, const struct chunk_view *view, uint64_t donors)
+static void write_post(struct far_queue *queue, uint16_t piece, const struct chunk_view *view, unsigned slots)
 {
 	far_sealed_prepare(queue, piece);
 	/* Does not check again that the donors are up. If a donor has gone away, its connection will end. */
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
-		if (view->slots[i].state != SLOT_EMPTY && donors >> view->slots[i].donor & 1)
+		if (slots >> i & 1)
 			far_link_stage(queue, piece, FABRIC_WRITE, &view->slots[i]);
 }
 
@@ -105,13 +106,13 @@ static enum far_progress write_hold(struct far_queue *queue, struct far_request 
 /* Sends a write whose pages were counted. Returns FAR_GOES_ON if the write was sent, or if its piece must be made
    anew. Returns FAR_WAITS if the rebuild window has some of the pages. */
 static enum far_progress write_publish(struct far_queue *queue, uint16_t index, uint64_t chunk, uint32_t count,
-				       const struct chunk_view *view, uint64_t donors)
+				       const struct chunk_view *view, unsigned slots)
 {
 	uint16_t piece;
 	enum far_way way = far_piece_publish(queue, index, count, chunk, view, &piece);
 
 	if (way == FAR_GOES_OUT) {
-		write_post(queue, piece, view, donors);
+		write_post(queue, piece, view, slots);
 		return FAR_GOES_ON;
 	}
 	far_drop(queue->far, chunk, view->epoch, count);
@@ -157,6 +158,11 @@ static enum far_progress write_only(struct far_queue *queue, uint16_t index, uin
 		if (view.slots[i].state == SLOT_EMPTY || view.slots[i].donor != donor)
 			continue;
 		request->status = -EIO;
+		far_link_need(queue, donor);
+		if (far_link_is_coming(queue, donor)) {
+			request->status = 0;
+			return FAR_WAITS;
+		}
 		if (!far_link_is_usable(queue, donor) || !queue->idle_piece_count || !far_link_has_room(queue, donor))
 			return FAR_GOES_ON;
 		request->status = 0;

@@ -9,40 +9,41 @@
 void failure_domains_name(struct failure_domains *domains, unsigned donor, const char *name)
 {
 	format_text(domains->names[donor], FAR_FAILURE_DOMAIN_SIZE, "%s", name);
-	domains->unknown &= ~(UINT64_C(1) << donor);
+	donor_set_remove(&domains->unknown, donor);
 }
 
 void failure_domains_forget(struct failure_domains *domains, unsigned donor)
 {
 	*domains->names[donor] = '\0';
-	domains->unknown |= UINT64_C(1) << donor;
+	donor_set_add(&domains->unknown, donor);
 }
 
 void failure_domains_empty(struct failure_domains *domains, unsigned donor)
 {
-	domains->unknown &= ~(UINT64_C(1) << donor);
+	donor_set_remove(&domains->unknown, donor);
 }
 
-uint64_t failure_domains_mates(const struct failure_domains *domains, unsigned donor)
+static bool names_are_equal(const struct failure_domains *domains, unsigned one, unsigned other)
 {
-	const char *name = domains->names[donor];
-	uint64_t mates = UINT64_C(1) << donor;
-
-	if (domains->unknown >> donor & 1)
-		return UINT64_MAX;
-	for (unsigned i = 0; i < FAR_DONORS_MAX && *name; i++)
-		if (strcmp(domains->names[i], name) == 0)
-			mates |= UINT64_C(1) << i;
-	return mates | domains->unknown;
+	return *domains->names[one] && strcmp(domains->names[one], domains->names[other]) == 0;
 }
 
-/* Returns the known mates of @donor that have a smaller index and are not leaving, one bit each. */
-static uint64_t mates_before(const struct failure_domains *domains, unsigned donor)
+bool failure_domains_are_mates(const struct failure_domains *domains, unsigned one, unsigned other)
 {
-	if (domains->unknown >> donor & 1)
-		return 0;
-	return failure_domains_mates(domains, donor) & ~domains->unknown & ~domains->leaving &
-	       ((UINT64_C(1) << donor) - 1);
+	return one == other || donor_set_has(&domains->unknown, one) || donor_set_has(&domains->unknown, other) ||
+	       names_are_equal(domains, one, other);
+}
+
+/* Returns the first known mate of @donor that has a smaller index and is not leaving, or -1. */
+static int mate_before(const struct failure_domains *domains, unsigned donor)
+{
+	if (!*domains->names[donor] || donor_set_has(&domains->unknown, donor))
+		return -1;
+	for (unsigned i = 0; i < donor; i++)
+		if (names_are_equal(domains, i, donor) && !donor_set_has(&domains->unknown, i) &&
+		    !donor_set_has(&domains->leaving, i))
+			return (int)i;
+	return -1;
 }
 
 unsigned failure_domains_count(const struct failure_domains *domains, unsigned count)
@@ -50,7 +51,7 @@ unsigned failure_domains_count(const struct failure_domains *domains, unsigned c
 	unsigned domains_found = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		domains_found += !(domains->leaving >> i & 1) && !mates_before(domains, i);
+		domains_found += !donor_set_has(&domains->leaving, i) && mate_before(domains, i) < 0;
 	return domains_found;
 }
 
@@ -63,13 +64,13 @@ bool failure_domains_lack(const struct failure_domains *domains, unsigned count,
 	if (there >= replicas)
 		return false;
 	/* There are fewer domains than donors, so some donor has a mate before it. Finds that donor. */
-	while (!mates_before(domains, mate))
+	while (mate_before(domains, mate) < 0)
 		mate++;
 	format_text(
 	    text, FAILURE_DOMAINS_TEXT_MAX,
 	    "%u replicas cannot be kept in %u failure domain%s (donors %s and %s are both in '%s'): name donors "
 	    "of others, or restart some with another --domain",
-	    replicas, there, there > 1 ? "s" : "", uris[__builtin_ctzll(mates_before(domains, mate))], uris[mate],
+	    replicas, there, there > 1 ? "s" : "", uris[mate_before(domains, mate)], uris[mate],
 	    domains->names[mate]);
 	return true;
 }

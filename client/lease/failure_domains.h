@@ -5,7 +5,7 @@
  * reports this name to the client. Donors with the same name are *mates*, and no two mates may hold replicas of one
  * chunk. A donor without a name has no mates. In an adopted store, a donor's name is unknown until the donor
  * answers. Until then the donor counts as a mate of all donors, so chunks with a slot on it get no further replica.
- * A set of donors is one word, with one bit for each donor. No I/O and no clock.
+ * No I/O and no clock.
  *
  * Capacity. failure_domains_chunks() computes how many chunks fit. A chunk needs a slab in as many failure domains
  * as it has replicas. For c chunks, no more than c slabs of one failure domain can be used, because no chunk may
@@ -20,13 +20,13 @@
 #ifndef CLIENT_FAILURE_DOMAINS_H
 #define CLIENT_FAILURE_DOMAINS_H
 
-#include "client/far.h"
+#include "client/donor_set.h"
 
 #include <stdint.h>
 
 struct failure_domains {
-	uint64_t unknown; /* donors that have not reported a name yet, one bit each */
-	uint64_t leaving; /* donors that the user has removed from the list, one bit each */
+	struct donor_set unknown; /* donors that have not reported a name yet */
+	struct donor_set leaving; /* donors that the user has removed from the list */
 	char names[FAR_DONORS_MAX][FAR_FAILURE_DOMAIN_SIZE];
 };
 
@@ -37,8 +37,8 @@ void failure_domains_forget(struct failure_domains *domains, unsigned donor);
    unknown. */
 void failure_domains_empty(struct failure_domains *domains, unsigned donor);
 
-/* Returns the donor and its mates, one bit each. */
-uint64_t failure_domains_mates(const struct failure_domains *domains, unsigned donor);
+/* Returns true if the two donors are the same, or mates. */
+bool failure_domains_are_mates(const struct failure_domains *domains, unsigned one, unsigned other);
 /* Returns how many failure domains the first @count donors are in, without leaving donors. A donor whose name is
    unknown counts as a domain of its own, so the result may be too high. */
 unsigned failure_domains_count(const struct failure_domains *domains, unsigned count);

@@ -27,11 +27,11 @@ void leases_sort(struct leases *leases, uint32_t index, uint64_t now);
 /* Removes an idle chunk from its list. Returns true if the chunk is still idle. The caller then owns its slabs. */
 bool leases_take_idle(struct leases *leases, uint32_t index, uint64_t now, struct chunk_slot ret_slots[]);
 /* Returns a donor to ask for a slab, or -ENOSPC. Excludes the donors in @tried, and the donors in @used with their
-   mates (one bit each). Unless @all is true, also excludes donors without a free slab in their last figures. */
-int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all);
+   mates. Unless @all is true, also excludes donors without a free slab in their last figures. */
+int leases_choose(struct leases *leases, const struct donor_set *tried, const struct few_donors *used, bool all);
 /* Like leases_choose() with @all, but chooses only among leaving donors. Used for a chunk if no other donor has a
    free slab. */
-int leases_choose_leaving(struct leases *leases, uint64_t tried, uint64_t used);
+int leases_choose_leaving(struct leases *leases, const struct donor_set *tried, const struct few_donors *used);
 /* Returns true if no two of @slots are on mates. EMPTY slots do not count. */
 bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slots[]);
 /* Requests a slab of the donor. Returns the request's number. */
@@ -63,9 +63,9 @@ bool leases_slots_recalled(const struct leases *leases, uint32_t index, const st
  * or the store was adopted just after the replacement had become FULL.
  */
 bool leases_spare(const struct leases *leases, uint32_t index, unsigned *ret_replica);
-/* Returns the donors of the chunk's slots, except slot @but and recalled slots, one bit each. No other slot of the
-   chunk may be on these donors or their mates. Stores the donors of recalled slots in *ret_going. */
-uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, uint64_t *ret_going);
+/* Returns the donors of the chunk's slots, except slot @but and recalled slots. No other slot of the chunk may be on
+   these donors or their mates. Adds the donors of recalled slots to *going, unless @going is NULL. */
+struct few_donors leases_used(const struct leases *leases, uint32_t index, unsigned but, struct donor_set *going);
 
 /* --- leases_wants.c --- */
 

@@ -77,36 +77,36 @@ bool leases_donors_missing(const struct leases *leases)
 	bool missing = false;
 
 	for (unsigned i = 0; i < leases->config.donor_count; i++)
-		missing |= !(leases->gone >> i & 1) && (leases->donors[i].away || !leases->donors[i].live);
+		missing |= !donor_set_has(&leases->gone, i) && (leases->donors[i].away || !leases->donors[i].live);
 	return missing ||
 	       failure_domains_count(&leases->failure_domains, leases->config.donor_count) < leases->table->replicas;
 }
 
-static uint64_t mates_of(const struct leases *leases, uint64_t donors)
+static bool has_mate_in(const struct leases *leases, unsigned donor, const struct few_donors *donors)
 {
-	uint64_t mates = 0;
-
-	for (; donors; donors &= donors - 1)
-		mates |= failure_domains_mates(&leases->failure_domains, (unsigned)__builtin_ctzll(donors));
-	return mates;
+	for (unsigned i = 0; i < donors->count; i++)
+		if (failure_domains_are_mates(&leases->failure_domains, donor, donors->donors[i]))
+			return true;
+	return false;
 }
 
 bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slots[])
 {
-	uint64_t mates = 0;
+	struct few_donors before = {0};
 
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		if (slots[i].state == SLOT_EMPTY)
 			continue;
-		if (mates >> slots[i].donor & 1)
+		if (has_mate_in(leases, slots[i].donor, &before))
 			return false;
-		mates |= failure_domains_mates(&leases->failure_domains, slots[i].donor);
+		few_donors_add(&before, slots[i].donor);
 	}
 	return true;
 }
 
-/* Chooses a donor that is not in @excluded. @all is as for leases_choose(). */
-static int choose(struct leases *leases, uint64_t excluded, bool all)
+/* See leases_choose(). Chooses among leaving donors if @leaving is true, and otherwise among the others. */
+static int choose(struct leases *leases, const struct donor_set *tried, const struct few_donors *used, bool leaving,
+		  bool all)
 {
 	uint64_t free[FAR_DONORS_MAX];
 
@@ -119,20 +119,21 @@ static int choose(struct leases *leases, uint64_t excluded, bool all)
 		   released a slab. */
 		if (all)
 			free[i]++;
-		if (!donor->live || donor->away)
+		if (!donor->live || donor->away || donor_set_has(tried, i) ||
+		    donor_set_has(&leases->failure_domains.leaving, i) != leaving || has_mate_in(leases, i, used))
 			free[i] = 0;
 	}
-	return placement_choose(&leases->random, free, leases->config.donor_count, excluded);
+	return placement_choose(&leases->random, free, leases->config.donor_count);
 }
 
-int leases_choose(struct leases *leases, uint64_t tried, uint64_t used, bool all)
+int leases_choose(struct leases *leases, const struct donor_set *tried, const struct few_donors *used, bool all)
 {
-	return choose(leases, tried | leases->failure_domains.leaving | mates_of(leases, used), all);
+	return choose(leases, tried, used, false, all);
 }
 
-int leases_choose_leaving(struct leases *leases, uint64_t tried, uint64_t used)
+int leases_choose_leaving(struct leases *leases, const struct donor_set *tried, const struct few_donors *used)
 {
-	return choose(leases, tried | ~leases->failure_domains.leaving | mates_of(leases, used), true);
+	return choose(leases, tried, used, true, true);
 }
 
 uint32_t leases_ask(struct leases *leases, unsigned donor)
@@ -480,13 +481,13 @@ uint64_t leases_donor_lost(struct leases *leases, unsigned donor, uint64_t now)
 
 void leases_donor_leave(struct leases *leases, unsigned donor)
 {
-	leases->failure_domains.leaving |= UINT64_C(1) << donor;
+	donor_set_add(&leases->failure_domains.leaving, donor);
 }
 
 void leases_donor_gone(struct leases *leases, unsigned donor, uint64_t now)
 {
 	leases_donor_lost(leases, donor, now);
-	leases->gone |= UINT64_C(1) << donor;
+	donor_set_add(&leases->gone, donor);
 }
 
 bool leases_donor_is_empty(const struct leases *leases, unsigned donor)

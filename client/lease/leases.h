@@ -103,7 +103,7 @@ struct leases_want {
 	uint32_t chunk;
 	uint64_t deadline;
 	uint64_t retry_at;                   /* when to ask the donors again that have denied a slab; 0: not due */
-	uint64_t tried;                      /* donors that have denied a slab, one bit each */
+	struct donor_set tried;              /* donors that have denied a slab */
 	uint32_t requests[FAR_REPLICAS_MAX]; /* the numbers of requests in flight, or 0 */
 	bool granted[FAR_REPLICAS_MAX];
 	struct chunk_slot slots[FAR_REPLICAS_MAX]; /* granted slabs; `donor` is also set for a request in flight */
@@ -130,7 +130,7 @@ struct leases_join {
 	enum leases_join_state state;
 	uint32_t chunk, epoch, request;
 	unsigned replica;
-	uint64_t tried;         /* donors that have denied a slab, one bit each */
+	struct donor_set tried; /* donors that have denied a slab */
 	struct chunk_slot slot; /* `donor` is also set for a request in flight */
 	bool cut;               /* the slot is detached already, and the slab must not be released */
 };
@@ -174,7 +174,7 @@ struct leases {
 	uint32_t request;
 	struct leases_join joins[LEASES_JOINS_MAX];
 	struct leases_recall *recalls; /* one per slot of every chunk, or NULL if nothing can be recalled */
-	uint64_t gone;                 /* removed donors whose last slab is gone, one bit each */
+	struct donor_set gone;         /* removed donors whose last slab is gone */
 	bool recalled;                 /* some slab may be recalled */
 	uint64_t recall_due;
 	bool lacking;                           /* some chunk may lack a replica, or have a surplus one */

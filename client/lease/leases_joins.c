@@ -79,7 +79,7 @@ static bool chunk_is_mated(const struct leases *leases, uint32_t index)
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 
 	/* As long as a donor's failure domain is unknown, its mates are, too. */
-	if (chunk_state(leases->table, index) != CHUNK_READY || leases->failure_domains.unknown)
+	if (chunk_state(leases->table, index) != CHUNK_READY || !donor_set_is_empty(&leases->failure_domains.unknown))
 		return false;
 	chunk_slots(leases->table, index, slots);
 	return !leases_slots_apart(leases, slots);
@@ -123,14 +123,15 @@ static void join_act(struct leases *leases, const struct leases_join *join, enum
    mates. Returns false if no donor is left, or if a surplus slot must be detached first. */
 static bool join_ask(struct leases *leases, struct leases_join *join)
 {
-	uint64_t going, used = leases_used(leases, join->chunk, FAR_SLOTS_MAX, &going);
+	struct donor_set excluded = join->tried;
+	struct few_donors used = leases_used(leases, join->chunk, FAR_SLOTS_MAX, &excluded);
 	int donor;
 
 	if (chunk_has_spare(leases->table, join->chunk))
 		return false;
-	donor = leases_choose(leases, join->tried | going, used, false);
+	donor = leases_choose(leases, &excluded, &used, false);
 	if (donor < 0)
-		donor = leases_choose(leases, join->tried | going, used, true);
+		donor = leases_choose(leases, &excluded, &used, true);
 	if (donor < 0)
 		return false;
 	join->slot.donor = (uint32_t)donor;
@@ -208,9 +209,12 @@ static bool join_is_wanted(const struct leases *leases, const struct leases_join
    domain or withdrawn a recall. */
 static bool join_is_apart(const struct leases *leases, const struct leases_join *join, unsigned replica)
 {
-	uint64_t going, used = leases_used(leases, join->chunk, replica, &going);
+	struct few_donors used = leases_used(leases, join->chunk, replica, NULL);
 
-	return !(failure_domains_mates(&leases->failure_domains, join->slot.donor) & used);
+	for (unsigned i = 0; i < used.count; i++)
+		if (failure_domains_are_mates(&leases->failure_domains, join->slot.donor, used.donors[i]))
+			return false;
+	return true;
 }
 
 void leases_join_granted(struct leases *leases, struct leases_join *join, const struct chunk_slot *slot, uint64_t now)
@@ -244,7 +248,7 @@ void leases_join_granted(struct leases *leases, struct leases_join *join, const 
 
 void leases_join_denied(struct leases *leases, struct leases_join *join, uint64_t now)
 {
-	join->tried |= UINT64_C(1) << join->slot.donor;
+	donor_set_add(&join->tried, join->slot.donor);
 	if (join_is_wanted(leases, join) && (join_ask(leases, join) || join_leaves(leases, join)))
 		return;
 	join->state = JOIN_FREE;

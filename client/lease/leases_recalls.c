@@ -120,28 +120,32 @@ bool leases_slots_recalled(const struct leases *leases, uint32_t index, const st
 	return any;
 }
 
+/* Returns true if the donor of slot @replica has a mate in another FULL slot. */
+static bool slot_is_mated(const struct leases *leases, const struct chunk_slot slots[], unsigned replica)
+{
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		if (i != replica && slots[i].state == SLOT_FULL &&
+		    failure_domains_are_mates(&leases->failure_domains, slots[i].donor, slots[replica].donor))
+			return true;
+	return false;
+}
+
 bool leases_spare(const struct leases *leases, uint32_t index, unsigned *ret_replica)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
 	unsigned count = 0;
-	uint64_t full = 0;
 	int most = -1;
 
 	chunk_slots(leases->table, index, slots);
-	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
-		if (slots[i].state != SLOT_FULL)
-			continue;
-		full |= UINT64_C(1) << slots[i].donor;
-		count++;
-	}
+	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
+		count += slots[i].state == SLOT_FULL;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		bool recalled = leases->recalled && slot_is_recalled(leases, index, &slots[i], i), mated;
 		int spare;
 
 		if (slots[i].state != SLOT_FULL)
 			continue;
-		mated = failure_domains_mates(&leases->failure_domains, slots[i].donor) & full &
-			~(UINT64_C(1) << slots[i].donor);
+		mated = slot_is_mated(leases, slots, i);
 		spare = 2 * recalled + mated;
 		if (spare > most)
 			*ret_replica = i;
@@ -150,19 +154,22 @@ bool leases_spare(const struct leases *leases, uint32_t index, unsigned *ret_rep
 	return most == 3 || count > leases->table->replicas;
 }
 
-uint64_t leases_used(const struct leases *leases, uint32_t index, unsigned but, uint64_t *ret_going)
+struct few_donors leases_used(const struct leases *leases, uint32_t index, unsigned but, struct donor_set *going)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];
-	uint64_t used = 0, going = 0;
+	struct few_donors used = {0};
 
 	chunk_slots(leases->table, index, slots);
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		bool goes = leases->recalled && slot_is_recalled(leases, index, &slots[i], i);
 
-		if (slots[i].state != SLOT_EMPTY && i != but)
-			*(goes ? &going : &used) |= UINT64_C(1) << slots[i].donor;
+		if (slots[i].state == SLOT_EMPTY || i == but)
+			continue;
+		if (!goes)
+			few_donors_add(&used, slots[i].donor);
+		else if (going)
+			donor_set_add(going, slots[i].donor);
 	}
-	*ret_going = going;
 	return used;
 }
 
@@ -222,9 +229,11 @@ void leases_recall_void(struct leases *leases, uint32_t index, unsigned replica)
 }
 
 /* Marks the slots on @donors as leaving, or removes this mark. A recall by the donor itself stays as it is. */
-static void slots_mark(struct leases *leases, uint64_t donors, bool leaving, uint64_t now)
+static void slots_mark(struct leases *leases, const struct donor_set *donors, bool leaving, uint64_t now)
 {
-	for (uint32_t i = 0; donors && i < leases->table->count; i++) {
+	if (donor_set_is_empty(donors))
+		return;
+	for (uint32_t i = 0; i < leases->table->count; i++) {
 		struct chunk_slot slots[FAR_SLOTS_MAX];
 
 		if (chunk_state(leases->table, i) != CHUNK_READY)
@@ -234,7 +243,7 @@ static void slots_mark(struct leases *leases, uint64_t donors, bool leaving, uin
 			struct leases_recall *recall = recall_of(leases, i, j);
 			bool recalled = slot_is_recalled(leases, i, &slots[j], j);
 
-			if (slots[j].state == SLOT_EMPTY || !(donors >> slots[j].donor & 1) || recalled == leaving)
+			if (slots[j].state == SLOT_EMPTY || !donor_set_has(donors, slots[j].donor) || recalled == leaving)
 				continue;
 			if (recalled && recall->until == RECALL_LEAVING)
 				recall->until = 0;
@@ -252,16 +261,21 @@ static void slots_mark(struct leases *leases, uint64_t donors, bool leaving, uin
 
 void leases_leaving_tick(struct leases *leases, uint64_t now)
 {
-	slots_mark(leases, leases->failure_domains.leaving & ~leases->gone, true, now);
+	struct donor_set leaving = leases->failure_domains.leaving;
+
+	for (int i = -1; (i = donor_set_next(&leases->gone, (unsigned)(i + 1))) >= 0;)
+		donor_set_remove(&leaving, (unsigned)i);
+	slots_mark(leases, &leaving, true, now);
 }
 
 void leases_donor_stay(struct leases *leases, unsigned donor)
 {
-	const uint64_t bit = UINT64_C(1) << donor;
+	struct donor_set only = {0};
 
-	leases->failure_domains.leaving &= ~bit;
-	leases->gone &= ~bit;
-	slots_mark(leases, bit, false, 0);
+	donor_set_add(&only, donor);
+	donor_set_remove(&leases->failure_domains.leaving, donor);
+	donor_set_remove(&leases->gone, donor);
+	slots_mark(leases, &only, false, 0);
 }
 
 /* Detaches the slot without releasing its slab. If the chunk has no other replica, its pages are lost. Returns how

@@ -97,15 +97,15 @@ static bool want_take_idle(struct leases *leases, struct leases_want *want, uint
 	return false;
 }
 
-/* Returns the donors that have granted this want a slab, or have not answered its request, one bit each. The other
-   replicas must not be on these donors or their mates. */
-static uint64_t want_used(const struct leases *leases, const struct leases_want *want)
+/* Returns the donors that have granted this want a slab, or have not answered its request. The other replicas must not
+   be on these donors or their mates. */
+static struct few_donors want_used(const struct leases *leases, const struct leases_want *want)
 {
-	uint64_t used = 0;
+	struct few_donors used = {0};
 
 	for (unsigned i = 0; i < leases->table->replicas; i++)
 		if (want->granted[i] || want->requests[i])
-			used |= UINT64_C(1) << want->slots[i].donor;
+			few_donors_add(&used, want->slots[i].donor);
 	return used;
 }
 
@@ -146,6 +146,7 @@ static void want_exhausted(struct leases *leases, struct leases_want *want, bool
 static void want_step(struct leases *leases, struct leases_want *want, uint64_t now)
 {
 	for (unsigned i = 0; i < leases->table->replicas; i++) {
+		struct few_donors used;
 		bool ahead;
 		int donor;
 
@@ -156,11 +157,12 @@ static void want_step(struct leases *leases, struct leases_want *want, uint64_t 
 		ahead = leases->table->chunks[want->chunk].ahead;
 		if (!ahead && want_take_idle(leases, want, now))
 			return;
-		donor = leases_choose(leases, want->tried, want_used(leases, want), false);
+		used = want_used(leases, want);
+		donor = leases_choose(leases, &want->tried, &used, false);
 		if (donor < 0 && !ahead)
-			donor = leases_choose(leases, want->tried, want_used(leases, want), true);
+			donor = leases_choose(leases, &want->tried, &used, true);
 		if (donor < 0 && !ahead)
-			donor = leases_choose_leaving(leases, want->tried, want_used(leases, want));
+			donor = leases_choose_leaving(leases, &want->tried, &used);
 		if (donor < 0) {
 			want_exhausted(leases, want, ahead, now);
 			return;
@@ -176,7 +178,8 @@ void leases_wants_retry(struct leases *leases, uint64_t now)
 
 		if (!want->active || want->over || !want->retry_at || now < want->retry_at)
 			continue;
-		want->retry_at = want->tried = 0;
+		want->retry_at = 0;
+		want->tried = (struct donor_set){0};
 		want_step(leases, want, now);
 	}
 }
@@ -205,7 +208,7 @@ void leases_want_granted(struct leases *leases, struct leases_want *want, unsign
 void leases_want_denied(struct leases *leases, struct leases_want *want, unsigned replica, uint64_t now)
 {
 	want->requests[replica] = 0;
-	want->tried |= UINT64_C(1) << want->slots[replica].donor;
+	donor_set_add(&want->tried, want->slots[replica].donor);
 	if (want->over)
 		want_retire(leases, want);
 	else
@@ -270,7 +273,7 @@ bool leases_wants_recall(struct leases *leases, unsigned donor, uint64_t slab, b
 			else
 				leases_release(leases, &want->slots[j]);
 			want->granted[j] = false;
-			want->tried |= UINT64_C(1) << donor;
+			donor_set_add(&want->tried, donor);
 			want_step(leases, want, now);
 			return true;
 		}

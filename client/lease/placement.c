@@ -5,16 +5,14 @@
 #include <assert.h>
 #include <errno.h>
 
-_Static_assert(FAR_DONORS_MAX <= 64, "a set of donors is one word");
-
-int placement_choose(struct random_state *random, const uint64_t free[], unsigned count, uint64_t excluded)
+int placement_choose(struct random_state *random, const uint64_t free[], unsigned count)
 {
 	unsigned candidates[FAR_DONORS_MAX], found = 0;
 	unsigned first, second;
 
 	assert(count <= FAR_DONORS_MAX);
 	for (unsigned i = 0; i < count; i++)
-		if (free[i] && !(excluded >> i & 1))
+		if (free[i])
 			candidates[found++] = i;
 	if (!found)
 		return -ENOSPC;

@@ -13,8 +13,8 @@
 
 #include <stdint.h>
 
-/* Returns a donor below @count that has @free[donor] > 0 and whose bit in @excluded is clear. Returns -ENOSPC if
-   there is none. */
-int placement_choose(struct random_state *random, const uint64_t free[], unsigned count, uint64_t excluded);
+/* Returns a donor below @count that has @free[donor] > 0. Returns -ENOSPC if there is none. @count is at most
+   FAR_DONORS_MAX. */
+int placement_choose(struct random_state *random, const uint64_t free[], unsigned count);
 
 #endif

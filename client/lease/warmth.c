@@ -12,27 +12,23 @@
 /* The latest rate counts 1 / NEW_SHARE in the average. */
 #define NEW_SHARE 4u
 
-_Static_assert(FAR_DONORS_MAX <= 64, "a bit for each donor");
-
-int warmth_open(struct warmth *warmth, uint64_t chunks, uint64_t now)
+int warmth_open(struct warmth *warmth, uint64_t chunks, unsigned donors, uint64_t now)
 {
-	/* Writes to all of *warmth, because the caller's calloc() may have reserved only addresses, and later use
-	   must not fault. */
-	memset(warmth, 0, sizeof *warmth);
+	*warmth = (struct warmth){.count = chunks, .next = chunks, .looked = now, .donors = donors};
 	warmth->chunks = calloc(chunks, sizeof *warmth->chunks);
-	warmth->count = warmth->next = chunks;
-	warmth->looked = now;
-	return warmth->chunks ? 0 : -ENOMEM;
+	warmth->messages = calloc(donors, sizeof *warmth->messages);
+	return warmth->chunks && warmth->messages ? 0 : -ENOMEM;
 }
 
 void warmth_close(struct warmth *warmth)
 {
 	free(warmth->chunks);
+	free(warmth->messages);
 }
 
 uint64_t warmth_memory(const struct warmth *warmth)
 {
-	return warmth->count * sizeof *warmth->chunks;
+	return warmth->count * sizeof *warmth->chunks + warmth->donors * sizeof *warmth->messages;
 }
 
 /* Two rates with the same number of bits differ by less than a factor of two. */
@@ -73,12 +69,11 @@ static unsigned told_count(const struct wire_message *message)
 
 /* Adds the chunk to the messages for its donors, if it must be reported. Returns false if one of these messages is full.
    The next call of warmth_tell() then begins with this chunk. */
-static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t index, uint64_t donors,
-		       uint64_t *used)
+static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t index,
+		       const struct donor_set *donors, struct donor_set *used)
 {
 	struct warmth_chunk *chunk = &warmth->chunks[index];
 	struct chunk_slot slots[FAR_SLOTS_MAX];
-	uint64_t here = 0;
 
 	if (chunk_state(table, index) != CHUNK_READY)
 		return true;
@@ -86,11 +81,10 @@ static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, u
 		return true;
 	chunk_slots(table, index, slots);
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
-		here |= slots[i].state == SLOT_EMPTY ? 0 : UINT64_C(1) << slots[i].donor;
-	if (here & ~donors)
-		return true;
+		if (slots[i].state != SLOT_EMPTY && !donor_set_has(donors, slots[i].donor))
+			return true;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++)
-		if (slots[i].state != SLOT_EMPTY && (*used >> slots[i].donor & 1) &&
+		if (slots[i].state != SLOT_EMPTY && donor_set_has(used, slots[i].donor) &&
 		    told_count(&warmth->messages[slots[i].donor]) == WIRE_WARM_SLABS)
 			return false;
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
@@ -100,9 +94,9 @@ static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, u
 		if (slots[i].state == SLOT_EMPTY)
 			continue;
 		message = &warmth->messages[slots[i].donor];
-		if (!(*used >> slots[i].donor & 1))
+		if (!donor_set_has(used, slots[i].donor))
 			*message = (struct wire_message){.type = WIRE_WARM};
-		*used |= UINT64_C(1) << slots[i].donor;
+		donor_set_add(used, slots[i].donor);
 		at = told_count(message);
 		message->warm.of[at].slab = slots[i].slab;
 		message->warm.of[at].warmth = chunk->rate;
@@ -112,15 +106,14 @@ static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, u
 	return true;
 }
 
-uint64_t warmth_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t donors, uint64_t now)
+void warmth_tell(struct warmth *warmth, const struct chunk_table *table, const struct donor_set *donors, uint64_t now,
+		 struct donor_set *ret_told)
 {
-	uint64_t used = 0;
-
+	*ret_told = (struct donor_set){0};
 	if (warmth->next >= warmth->count || now - warmth->told < TELL_NS)
-		return 0;
-	while (warmth->next < warmth->count && chunk_tell(warmth, table, warmth->next, donors, &used))
+		return;
+	while (warmth->next < warmth->count && chunk_tell(warmth, table, warmth->next, donors, ret_told))
 		warmth->next++;
-	if (used)
+	if (!donor_set_is_empty(ret_told))
 		warmth->told = now;
-	return used;
 }

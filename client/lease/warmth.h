@@ -15,6 +15,7 @@
 #ifndef CLIENT_WARMTH_H
 #define CLIENT_WARMTH_H
 
+#include "client/donor_set.h"
 #include "client/page/chunks.h"
 #include "wire/wire.h"
 
@@ -31,11 +32,12 @@ struct warmth {
 	uint64_t looked; /* far_now() when warmth_look() last computed rates */
 	uint64_t next;   /* the next chunk to report, or `count` for none */
 	uint64_t told;   /* when the last messages were made */
-	struct wire_message messages[FAR_DONORS_MAX];
+	unsigned donors;
+	struct wire_message *messages; /* one for each donor */
 };
 
-/* Allocates the counters of @chunks chunks. Returns 0 or -ENOMEM. */
-int warmth_open(struct warmth *warmth, uint64_t chunks, uint64_t now);
+/* Allocates the counters of @chunks chunks, and the messages to @donors donors. Returns 0 or -ENOMEM. */
+int warmth_open(struct warmth *warmth, uint64_t chunks, unsigned donors, uint64_t now);
 void warmth_close(struct warmth *warmth);
 uint64_t warmth_memory(const struct warmth *warmth);
 
@@ -48,12 +50,13 @@ static inline void warmth_moved(struct warmth *warmth, uint64_t chunk, uint32_t 
 /* Turns the counts into rates. Does nothing if less than two seconds have passed. */
 void warmth_look(struct warmth *warmth, uint64_t now);
 /*
- * Writes the next messages into warmth->messages. Returns one bit for each donor that has a message.
+ * Writes the next messages into warmth->messages. Stores in *ret_told the donors that have a message.
  *
- * @donors has one bit for each donor that can receive a message. A chunk with a slab on any other donor is skipped
+ * @donors are the donors that can receive a message. A chunk with a slab on any other donor is skipped
  * until after the next warmth_look(). If not all chunks fit into the messages, the next call reports the others. This
  * needs no timer, because the control thread calls the function whenever it is awake.
  */
-uint64_t warmth_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t donors, uint64_t now);
+void warmth_tell(struct warmth *warmth, const struct chunk_table *table, const struct donor_set *donors, uint64_t now,
+		 struct donor_set *ret_told);
 
 #endif

@@ -31,6 +31,7 @@ struct state {
 	int fd;
 	uint64_t length; /* the length of the file when it was opened, and later of the mapping */
 	uint8_t *base;   /* NULL if not mapped */
+	struct state_donor *donors; /* the donors behind the arrays, or NULL if there is no place for them */
 	struct chunk_table table;
 	struct integrity integrity;
 };
@@ -38,7 +39,8 @@ struct state {
 /* --- Layout --------------------------------------------------------------------------------------------------- */
 
 struct state_layout {
-	uint64_t chunks, attention, generations, sums, length;
+	uint64_t chunks, attention, generations, sums, donors;
+	uint64_t length; /* with all donors; without those behind the arrays, `donors` is the length */
 };
 
 static uint64_t layout_add(uint64_t *length, uint64_t bytes)
@@ -59,6 +61,7 @@ static struct state_layout layout_of(uint64_t pages, uint64_t chunk_pages, bool 
 	layout.attention = layout_add(&length, chunk_table_attention_bytes(count));
 	layout.generations = layout_add(&length, pages * sizeof(uint16_t));
 	layout.sums = layout_add(&length, pages * INTEGRITY_SUM_WORDS(sealed) * sizeof(uint64_t));
+	layout.donors = layout_add(&length, sizeof(struct state_donor) * (FAR_DONORS_MAX - STATE_DONORS));
 	layout.length = length;
 	return layout;
 }
@@ -75,7 +78,7 @@ static uint64_t header_sum(const struct state_header *header)
 
 	XXH3_64bits_reset(&sum);
 	XXH3_64bits_update(&sum, bytes + first, uris - first);
-	for (unsigned i = 0; i < FAR_DONORS_MAX; i++)
+	for (unsigned i = 0; i < STATE_DONORS; i++)
 		XXH3_64bits_update(&sum, i < header->donor_count ? header->uris[i] : empty, FAR_URI_MAX);
 	XXH3_64bits_update(&sum, bytes + backup, end - backup);
 	return XXH3_64bits_digest(&sum);
@@ -91,11 +94,27 @@ unsigned state_donor_count(struct state *state)
 	return state_header(state)->donor_count + (unsigned)state_header(state)->added;
 }
 
+unsigned state_donor_places(struct state *state)
+{
+	return state->donors ? FAR_DONORS_MAX : STATE_DONORS;
+}
+
+char *state_uri(struct state *state, unsigned donor)
+{
+	return donor < STATE_DONORS ? state_header(state)->uris[donor] : state->donors[donor - STATE_DONORS].uri;
+}
+
+_Atomic uint64_t *state_incarnation(struct state *state, unsigned donor)
+{
+	return donor < STATE_DONORS ? &state_header(state)->incarnations[donor]
+				    : &state->donors[donor - STATE_DONORS].incarnation;
+}
+
 void state_donor_add(struct state *state, const char *uri)
 {
 	struct state_header *header = state_header(state);
 
-	strcpy(header->uris[state_donor_count(state)], uri);
+	strcpy(state_uri(state, state_donor_count(state)), uri);
 	header->added++; /* last, so that a process killed here leaves only whole addresses */
 }
 
@@ -164,6 +183,7 @@ static void state_unmap(struct state *state)
 	if (state->base)
 		munmap(state->base, state->length);
 	state->base = NULL;
+	state->donors = NULL;
 }
 
 void state_close(struct state *state, bool empty)
@@ -184,12 +204,14 @@ bool state_is_new(const struct state *state)
 	return state->length == 0 || state->length == STATE_HEADER_BYTES;
 }
 
-/* Populates the header and the chunks, which every store uses from the start. */
+/* Populates the header, the donors and the chunks, which every store uses from the start. */
 static int state_populate(struct state *state)
 {
 	struct chunk_table *table = &state->table;
 	int error = populate_range(state->base, STATE_HEADER_BYTES);
 
+	if (error == 0 && state->donors)
+		error = populate_range(state->donors, state_donor_count(state) * sizeof *state->donors);
 	if (error == 0)
 		error = populate_range(table->chunks, table->count * sizeof *table->chunks);
 	if (error == 0)
@@ -210,6 +232,8 @@ static int state_map(struct state *state)
 	madvise(base, state->length, MADV_NOHUGEPAGE); /* as in integrity.c: only scattered pages are touched */
 	state->base = base;
 	layout = layout_of(header->pages, header->chunk_pages, header->sealed);
+	if (state->length == layout.length)
+		state->donors = (struct state_donor *)(state->base + layout.donors);
 	integrity_place(&state->integrity, header->pages, (_Atomic uint16_t *)(state->base + layout.generations),
 			(_Atomic uint64_t *)(state->base + layout.sums), header->sealed ? &header->numbers : NULL,
 			header->secret);
@@ -231,11 +255,11 @@ static void header_fill(struct state_header *header, const struct far_config *co
 	header->pages = pages;
 	header->chunk_pages = chunk_pages;
 	header->replicas = config->replicas;
-	header->donor_count = config->donor_count;
+	header->donor_count = config->donor_count < STATE_DONORS ? config->donor_count : STATE_DONORS;
 	header->sealed = config->encrypt;
 	memcpy(header->id, id, WIRE_ID_SIZE);
 	random_secret(header->secret, sizeof header->secret);
-	for (unsigned i = 0; i < config->donor_count; i++)
+	for (unsigned i = 0; i < header->donor_count; i++)
 		strcpy(header->uris[i], config->donors[i]);
 	if (config->backup)
 		strcpy(header->backup, config->backup);
@@ -260,23 +284,30 @@ int state_create(struct state *state, const struct far_config *config, uint64_t 
 		 const uint8_t id[WIRE_ID_SIZE])
 {
 	struct state_header *header = calloc(1, sizeof *header);
+	const bool many = config->donor_count > STATE_DONORS || config->donors_file;
 	int error = header ? 0 : -ENOMEM;
+	uint64_t length = 0;
 
 	for (unsigned i = 0; i < config->donor_count && error == 0; i++)
 		error = strlen(config->donors[i]) < FAR_URI_MAX ? 0 : -ENAMETOOLONG;
 	if (error == 0 && (pages > STATE_PAGES_MAX || chunk_pages > UINT32_MAX / 2))
 		error = -EFBIG;
 	if (error == 0) {
+		const struct state_layout layout = layout_of(pages, chunk_pages, config->encrypt);
+
+		length = many ? layout.length : layout.donors;
 		header_fill(header, config, pages, chunk_pages, id);
-		error = header_write(state, header, layout_of(pages, chunk_pages, config->encrypt).length);
+		error = header_write(state, header, length);
 	}
 	if (header)
 		explicit_bzero(header, sizeof *header);
 	free(header);
 	if (error == 0) {
-		state->length = layout_of(pages, chunk_pages, config->encrypt).length;
+		state->length = length;
 		error = state_map(state);
 	}
+	for (unsigned i = STATE_DONORS; i < config->donor_count && error == 0; i++)
+		state_donor_add(state, config->donors[i]);
 	if (error < 0)
 		log_error("cannot keep a store's state in %s: %s", state->path, format_errno(error));
 	return error;
@@ -284,15 +315,15 @@ int state_create(struct state *state, const struct far_config *config, uint64_t 
 
 /* --- The store of an ended process ----------------------------------------------------------------------------- */
 
-/* Returns true if the addresses of added donors, which the checksum does not cover, are possible. */
+/* Returns true if the addresses of added donors in the header, which the checksum does not cover, are possible. */
 static bool added_are_possible(const struct state_header *header)
 {
 	const unsigned first = header->donor_count;
 
-	if (first > FAR_DONORS_MAX || header->added > FAR_DONORS_MAX - first)
+	if (first > STATE_DONORS || header->added > FAR_DONORS_MAX - first)
 		return false;
-	for (unsigned i = 0; i < header->added; i++)
-		if (!memchr(header->uris[first + i], '\0', FAR_URI_MAX))
+	for (unsigned i = first; i < STATE_DONORS && i < first + header->added; i++)
+		if (!memchr(header->uris[i], '\0', FAR_URI_MAX))
 			return false;
 	return true;
 }
@@ -300,6 +331,8 @@ static bool added_are_possible(const struct state_header *header)
 /* Returns NULL if the header is valid, or a text that says what is wrong. */
 static const char *header_fault(const struct state_header *header, uint64_t length)
 {
+	struct state_layout layout;
+
 	if (header->magic != STATE_MAGIC)
 		return "it is something else";
 	if (header->version != STATE_VERSION || header->chunk_bytes != sizeof(struct chunk))
@@ -307,18 +340,43 @@ static const char *header_fault(const struct state_header *header, uint64_t leng
 	if (!added_are_possible(header) || header->sum != header_sum(header))
 		return "its header is damaged";
 	if (!header->pages || header->pages > STATE_PAGES_MAX || !header->chunk_pages ||
-	    header->chunk_pages > UINT32_MAX / 2 || !header->donor_count || header->donor_count > FAR_DONORS_MAX ||
+	    header->chunk_pages > UINT32_MAX / 2 || !header->donor_count || header->donor_count > STATE_DONORS ||
 	    !header->replicas || header->replicas > FAR_REPLICAS_MAX || header->replicas > header->donor_count ||
 	    header->sealed > 1)
 		return "its header makes no sense";
 	for (unsigned i = 0; i < header->donor_count; i++)
 		if (!memchr(header->uris[i], '\0', FAR_URI_MAX))
 			return "its header makes no sense";
-	if (length != layout_of(header->pages, header->chunk_pages, header->sealed).length)
+	layout = layout_of(header->pages, header->chunk_pages, header->sealed);
+	if (length != layout.length &&
+	    (length != layout.donors || header->donor_count + header->added > STATE_DONORS))
 		return "its length is wrong";
 	if (!memchr(header->backup, '\0', FAR_BACKUP_MAX))
 		return "its header makes no sense";
 	return NULL;
+}
+
+/* Logs and returns true if the store's donors are not those of the configuration. Returns false with a donors file: donors
+   are then added and removed after the adoption. */
+static bool donors_contradict(struct state *state, const struct far_config *config)
+{
+	const unsigned count = state_donor_count(state);
+
+	if (config->donors_file)
+		return false;
+	if (config->donor_count != count) {
+		log_error("%s holds a store on %u donor%s, not on %u: give the same donors", state->path, count,
+			  count == 1 ? "" : "s", config->donor_count);
+		return true;
+	}
+	for (unsigned i = 0; i < count; i++) {
+		if (strcmp(config->donors[i], state_uri(state, i)) == 0)
+			continue;
+		log_error("%s holds a store whose donor %u is %s, not %s: give the same donors in the same order",
+			  state->path, i + 1, state_uri(state, i), config->donors[i]);
+		return true;
+	}
+	return false;
 }
 
 /* If the configuration describes another store than the file, logs this and returns true. */
@@ -326,7 +384,6 @@ static bool config_contradicts(const struct state *state, const struct state_hea
 			       const struct far_config *config)
 {
 	char here[SIZE_TEXT_MAX], wanted[SIZE_TEXT_MAX];
-	unsigned count = header->donor_count + (unsigned)header->added;
 
 	if (config->pages && config->pages != header->pages) {
 		log_error("%s holds a store of %s, not of %s: give that size, or none", state->path,
@@ -343,19 +400,6 @@ static bool config_contradicts(const struct state *state, const struct state_hea
 		log_error("%s holds a store that is %s: %s", state->path,
 			  header->sealed ? "encrypted" : "not encrypted",
 			  header->sealed ? "give --encrypt (encrypt)" : "leave --encrypt (encrypt) out");
-		return true;
-	}
-	/* Donors may differ from a donors file: they are added and removed after the adoption. */
-	if (!config->donors_file && config->donor_count != count) {
-		log_error("%s holds a store on %u donor%s, not on %u: give the same donors", state->path, count,
-			  count == 1 ? "" : "s", config->donor_count);
-		return true;
-	}
-	for (unsigned i = 0; i < count && !config->donors_file; i++) {
-		if (strcmp(config->donors[i], header->uris[i]) == 0)
-			continue;
-		log_error("%s holds a store whose donor %u is %s, not %s: give the same donors in the same order",
-			  state->path, i + 1, header->uris[i], config->donors[i]);
 		return true;
 	}
 	if (strcmp(config->backup ? config->backup : "", header->backup) != 0) {
@@ -397,6 +441,15 @@ static uint64_t slabs_list(const struct chunk_table *table, struct state_slab *s
 	}
 	qsort(slabs, count, sizeof *slabs, slab_compare);
 	return count;
+}
+
+/* Checks the addresses of the donors behind the arrays. Returns 0 or -EINVAL. */
+static int donors_check(struct state *state)
+{
+	for (unsigned i = STATE_DONORS; i < state_donor_count(state); i++)
+		if (!memchr(state_uri(state, i), '\0', FAR_URI_MAX))
+			return -EINVAL;
+	return 0;
 }
 
 /* Checks that each chunk's state is possible, and that no two chunks name the same slab. Returns 0, -EINVAL or
@@ -448,11 +501,15 @@ int state_adopt(struct state *state, const struct far_config *config)
 	if (error == 0) {
 		error = state_map(state);
 		if (error == 0)
+			error = donors_check(state);
+		if (error == 0)
 			error = chunks_check(&state->table, state_donor_count(state));
 		if (error < 0)
 			log_error("the store in %s cannot be adopted: %s", state->path,
 				  error == -EINVAL ? "its map of slabs is damaged; remove the file to begin anew"
 						   : format_errno(error));
+		else if (donors_contradict(state, config))
+			error = -EINVAL;
 	}
 	if (error < 0)
 		state_unmap(state);

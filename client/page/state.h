@@ -14,6 +14,8 @@
  *   chunks       see chunks.h, with their attention bits
  *   generations  see integrity.h
  *   checksums    or, for sealed pages, the records that open them
+ *   donors       those beyond STATE_DONORS. Absent if the store can never have so many, and in files of older versions,
+ *                which then refuse the file because of its length.
  *
  * The file is sparse. Before the first write, a store of 1 TiB takes only the header and its chunks (192 bytes
  * each). The generations and checksums of a chunk's pages are populated before its first slab is asked for. The
@@ -42,6 +44,7 @@
    integrity.h. */
 #define STATE_VERSION 3u
 #define STATE_HEADER_BYTES 32768u
+#define STATE_DONORS 64u /* the donors in the header */
 
 struct state_header {
 	uint64_t magic;
@@ -53,14 +56,20 @@ struct state_header {
 	uint64_t sealed; /* 1 if pages are sealed, otherwise 0 */
 	uint8_t id[WIRE_ID_SIZE];
 	uint8_t secret[INTEGRITY_SECRET_SIZE];
-	char uris[FAR_DONORS_MAX][FAR_URI_MAX];
+	char uris[STATE_DONORS][FAR_URI_MAX];
 	char backup[FAR_BACKUP_MAX]; /* the backup's path, or "" for none */
 	/* For each donor, the incarnation that has slabs of ours. 0 if none has, or if the slabs count as lost. */
-	_Atomic uint64_t incarnations[FAR_DONORS_MAX];
+	_Atomic uint64_t incarnations[STATE_DONORS];
 	_Atomic uint64_t numbers; /* the counter of seal numbers (seal.h) */
-	/* How many donors a donors file has added. They follow the first donor_count donors in `uris`. Older
-	   versions of farpage could not add donors: they wrote 0 here, and refuse a file with added donors. */
+	/* How many donors a donors file has added, or the store had beyond STATE_DONORS. They follow the first
+	   donor_count donors in `uris` and then in the donors behind the arrays. Older versions of farpage could not
+	   add donors: they wrote 0 here, and refuse a file with added donors. */
 	_Atomic uint64_t added;
+};
+/* A donor behind the arrays. */
+struct state_donor {
+	char uri[FAR_URI_MAX];
+	_Atomic uint64_t incarnation;
 };
 _Static_assert(sizeof(struct state_header) <= STATE_HEADER_BYTES, "the header has its place");
 
@@ -85,14 +94,18 @@ int state_adopt(struct state *state, const struct far_config *config);
    number of pages found lost. Must be called once, after state_adopt(). Returns 0 or -ENOMEM. */
 int state_recover(struct state *state, uint64_t *ret_lost);
 
-/* Returns how many donors the store has, including removed ones. */
+/* Returns how many donors the store has, including removed ones, and how many it can have. */
 unsigned state_donor_count(struct state *state);
-/* Adds a donor after the last one. @uri is shorter than FAR_URI_MAX, and fewer than FAR_DONORS_MAX donors exist.
+unsigned state_donor_places(struct state *state);
+/* Return the donor's address and its incarnation (see struct state_header). */
+char *state_uri(struct state *state, unsigned donor);
+_Atomic uint64_t *state_incarnation(struct state *state, unsigned donor);
+/* Adds a donor after the last one. @uri is shorter than FAR_URI_MAX, and fewer than state_donor_places() donors exist.
    The file is valid at each moment: a process that is killed here leaves a file with or without the donor. Only for
    the control thread. */
 void state_donor_add(struct state *state, const char *uri);
 
-/* These two functions need a store that was created or adopted. Their results are valid until state_close(). */
+/* These functions, and those about donors, need a store that was created or adopted. Their results are valid until state_close(). */
 struct state_header *state_header(struct state *state);
 void state_tables(struct state *state, struct chunk_table *ret_table, struct integrity *ret_integrity);
 

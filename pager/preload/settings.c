@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -193,7 +194,7 @@ static void read_proc(struct settings *settings)
 
 bool settings_read(struct settings *settings)
 {
-	memset(settings, 0, sizeof *settings);
+	memset(settings, 0, offsetof(struct settings, text)); /* most of `text` is never used, nor made present */
 	if (environ) {
 		for (char **entry = environ; *entry; entry++)
 			take(settings, *entry);

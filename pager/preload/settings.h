@@ -25,8 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SETTINGS_DONORS_MAX 64
-#define SETTINGS_TEXT_MAX 8192
+#define SETTINGS_DONORS_MAX 1024
+#define SETTINGS_TEXT_MAX 131072
 
 struct settings {
 	struct farpage_options options;
@@ -37,8 +37,8 @@ struct settings {
 	const char *user;        /* or NULL */
 	const char *wrong;       /* the variable whose value is invalid, or NULL */
 	const char *donors[SETTINGS_DONORS_MAX];
-	char text[SETTINGS_TEXT_MAX]; /* the strings that the pointers above point to */
 	unsigned text_used;
+	char text[SETTINGS_TEXT_MAX]; /* the strings that the pointers above point to; the last member */
 };
 
 /* Reads the settings, without malloc. Returns false if the library is not configured. */

@@ -64,7 +64,7 @@ static void header_fit(int file)
 
 	must(pread(file, &header, sizeof header, 0) == sizeof header);
 	fixed = header;
-	for (unsigned i = header.donor_count; i < FAR_DONORS_MAX; i++)
+	for (unsigned i = header.donor_count; i < STATE_DONORS; i++)
 		memset(fixed.uris[i], 0, sizeof fixed.uris[i]);
 	header.sum = XXH3_64bits((const uint8_t *)&fixed + first, end - first);
 	must(pwrite(file, &header, sizeof header, 0) == sizeof header);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define CHUNKS 8u
+#define LAST (FAR_DONORS_MAX - 1)
 
 static void donors_open(const char *const names[], unsigned donors, unsigned replicas, uint64_t seed)
 {
@@ -21,9 +22,22 @@ static void donors_open(const char *const names[], unsigned donors, unsigned rep
 static bool apart(unsigned donors)
 {
 	for (unsigned i = 0; i < 32; i++)
-		if (donors >> i & 1 && failure_domains_mates(&world.leases.failure_domains, i) & donors & ~(1u << i))
-			return false;
+		for (unsigned j = 0; j < i; j++)
+			if (donors >> i & donors >> j & 1 &&
+			    failure_domains_are_mates(&world.leases.failure_domains, i, j))
+				return false;
 	return true;
+}
+
+/* Returns the mates that @donor has among the first five donors and the last one, one bit each. The last donor has bit
+   5. */
+static unsigned mates(const struct failure_domains *domains, unsigned donor)
+{
+	unsigned mates = failure_domains_are_mates(domains, donor, LAST) ? 32 : 0;
+
+	for (unsigned i = 0; i < 5; i++)
+		mates |= failure_domains_are_mates(domains, donor, i) ? 1u << i : 0;
+	return mates;
 }
 
 /* --- The module ------------------------------------------------------------------------------------------------- */
@@ -32,26 +46,25 @@ static void donors_of_one_name_are_mates(void)
 {
 	struct failure_domains domains = {0};
 
-	ok(failure_domains_mates(&domains, 2) == 4 && failure_domains_count(&domains, 5) == 5,
+	ok(mates(&domains, 2) == 4 && failure_domains_count(&domains, 5) == 5,
 	   "donors without names are each their own domain");
 	failure_domains_name(&domains, 0, "rack1");
 	failure_domains_name(&domains, 3, "rack1");
 	failure_domains_name(&domains, 4, "rack10");
-	ok(failure_domains_mates(&domains, 0) == 9 && failure_domains_mates(&domains, 3) == 9,
+	ok(mates(&domains, 0) == 9 && mates(&domains, 3) == 9,
 	   "two donors of one name are mates");
-	ok(failure_domains_mates(&domains, 4) == 16 && failure_domains_mates(&domains, 1) == 2,
+	ok(mates(&domains, 4) == 16 && mates(&domains, 1) == 2,
 	   "donors of other names are not mates");
 	ok(failure_domains_count(&domains, 5) == 4 && failure_domains_count(&domains, 1) == 1,
 	   "five donors, two of them mates, make four domains");
 	failure_domains_name(&domains, 3, "");
-	ok(failure_domains_mates(&domains, 0) == 1 && failure_domains_count(&domains, 5) == 5,
+	ok(mates(&domains, 0) == 1 && failure_domains_count(&domains, 5) == 5,
 	   "a donor that drops its name has no mates");
-	failure_domains_forget(&domains, 63);
-	ok(failure_domains_mates(&domains, 63) == UINT64_MAX &&
-	       failure_domains_mates(&domains, 0) == (1 | UINT64_C(1) << 63),
+	failure_domains_forget(&domains, LAST);
+	ok(mates(&domains, LAST) == 63 && mates(&domains, 0) == 33,
 	   "a donor not yet heard counts as everybody's mate");
-	failure_domains_name(&domains, 63, "rack10");
-	ok(failure_domains_mates(&domains, 63) == (16 | UINT64_C(1) << 63),
+	failure_domains_name(&domains, LAST, "rack10");
+	ok(mates(&domains, LAST) == 48,
 	   "a donor that tells its name is a mate only in that domain");
 }
 

@@ -241,7 +241,7 @@ static void open_all(void)
 	pthread_mutex_init(&far.lock, NULL);
 	LIST_INIT(&far.queues);
 	if (mailbox_open(&far.mailbox) < 0 || chunk_table_open(&far.table, PAGES, PAGES, DONORS) < 0 ||
-	    integrity_open(&far.integrity, PAGES) < 0 || warmth_open(&far.warmth, 1, 0) < 0)
+	    integrity_open(&far.integrity, PAGES) < 0 || warmth_open(&far.warmth, 1, DONORS, 0) < 0)
 		abort();
 	for (unsigned i = 0; i < DONORS; i++) {
 		donors[i].round = 1;

@@ -54,27 +54,29 @@ static void a_wake_up_is_written_once_until_the_thread_is_awake(void)
 static void each_suspect_donor_gets_a_repair(void)
 {
 	struct mailbox_repair first, second, third;
+	const struct few_donors donors = {.count = 2, .donors = {0, FAR_DONORS_MAX - 1}};
 	const uint64_t page = (UINT64_C(1) << 40) + 5;
 
 	mailbox_rebuild_is_awake(&mailbox);
 	ok(!mailbox_take_repair(&mailbox, &first), "a new mailbox has no repair");
-	mailbox_put_repair(&mailbox, page, 16, UINT64_C(1) << 63 | 1);
+	mailbox_put_repair(&mailbox, page, 16, &donors);
 	ok(is_readable(mailbox.rebuild_wake), "a repair wakes the rebuild thread");
 	ok(mailbox_take_repair(&mailbox, &first) && mailbox_take_repair(&mailbox, &second),
 	   "two suspect donors make two repairs");
 	ok(first.page == page && first.count == 16 && second.page == page && second.count == 16,
 	   "a repair names its pages");
-	ok(first.donor == 0 && second.donor == 63, "a repair names its donor, from the first to the last");
+	ok(first.donor == 0 && second.donor == FAR_DONORS_MAX - 1, "a repair names its donor, from the first to the last");
 	ok(!mailbox_take_repair(&mailbox, &third), "a repair is taken once");
 }
 
 static void repairs_beyond_the_room_are_dropped(void)
 {
+	const struct few_donors donors = {.count = 1};
 	struct mailbox_repair repair;
 	unsigned taken = 0;
 
 	for (unsigned i = 0; i < MAILBOX_REPAIRS + 3; i++)
-		mailbox_put_repair(&mailbox, i, 1, 1);
+		mailbox_put_repair(&mailbox, i, 1, &donors);
 	while (mailbox_take_repair(&mailbox, &repair))
 		taken += repair.page < MAILBOX_REPAIRS;
 	ok(taken == MAILBOX_REPAIRS, "repairs that find no room are dropped, and the first ones stay");

@@ -26,7 +26,7 @@ static void chunk_lay(uint64_t index)
 static void tables_open(uint64_t ready)
 {
 	chunk_table_open(&table, CHUNKS, 1, 2);
-	warmth_open(&warmth, CHUNKS, now);
+	warmth_open(&warmth, CHUNKS, FAR_DONORS_MAX, now);
 	for (uint64_t i = 0; i < ready; i++)
 		chunk_lay(i);
 }
@@ -37,13 +37,23 @@ static void tables_close(void)
 	warmth_close(&warmth);
 }
 
+/* @donors and the result have one bit for each of the first donors. */
+static uint64_t tell(uint64_t donors)
+{
+	const struct donor_set set = {.words = {donors}};
+	struct donor_set told;
+
+	warmth_tell(&warmth, &table, &set, now, &told);
+	return told.words[0];
+}
+
 /* Lets @seconds pass in which chunk @index moves @pages. Returns the set of @donors that get a report. */
 static uint64_t after(uint64_t seconds, uint64_t index, uint32_t pages, uint64_t donors)
 {
 	now += seconds * SECOND;
 	warmth_moved(&warmth, index, pages);
 	warmth_look(&warmth, now);
-	return warmth_tell(&warmth, &table, donors, now);
+	return tell(donors);
 }
 
 static uint32_t told_of(unsigned donor, uint64_t slab)
@@ -65,7 +75,7 @@ static void doubled_or_halved_rates_are_reported(void)
 	ok(told_of(0, 100) == 0 && told_of(1, 202) == 0, "slabs without accesses are reported as cold");
 	ok(told_of(0, 103) == UINT32_MAX, "a chunk without a slab is not reported");
 	now += SECOND / 2;
-	ok(!warmth_tell(&warmth, &table, 3, now), "a warmth report is sent only once");
+	ok(!tell(3), "a warmth report is sent only once");
 	ok(after(2, 1, 200, 3) == 0, "a rate that hardly changes is not reported again");
 	for (unsigned i = 0; i < 4; i++)
 		after(2, 1, 8000, 3);
@@ -99,10 +109,10 @@ static void warmth_of_many_slabs_comes_in_several_messages(void)
 	uint64_t told;
 
 	tables_open(CHUNKS);
-	for (told = after(2, 0, 0, 3); told; told = warmth_tell(&warmth, &table, 3, now), rounds++) {
+	for (told = after(2, 0, 0, 3); told; told = tell(3), rounds++) {
 		for (unsigned i = 0; i < WIRE_WARM_SLABS; i++)
 			count += warmth.messages[0].warm.of[i].slab != 0;
-		ok(!warmth_tell(&warmth, &table, 3, now), "a donor gets one warmth message at a time");
+		ok(!tell(3), "a donor gets one warmth message at a time");
 		now += SECOND / 10;
 	}
 	ok(rounds == 3 && count == CHUNKS, "the warmth of 40 slabs takes three messages to each donor");

@@ -145,7 +145,7 @@ static void a_list_takes_a_bounded_number_of_items(void)
 		strcat(text, ",a");
 	ok(READ("--listen", text) == 3 && listen_on.count == CONFIG_LIST_MAX, "a list takes CONFIG_LIST_MAX items");
 	strcat(text, ",a");
-	ok(READ("--listen", text) == -EINVAL && LOGGED("--listen: more than 64 are given"),
+	ok(READ("--listen", text) == -EINVAL && LOGGED("--listen: more than 1024 are given"),
 	   "a list of more than CONFIG_LIST_MAX items is refused");
 }
 

@@ -86,11 +86,11 @@ static void large_files_are_refused(void)
 
 	for (unsigned i = 0; i < DONORS_FILE_DONORS; i++)
 		length += (size_t)sprintf(text + length, "tcp://h%u\n", i);
-	ok(parse(text) == 0 && file.count == DONORS_FILE_DONORS, "a file may name 64 donors");
+	ok(parse(text) == 0 && file.count == DONORS_FILE_DONORS, "a file may name 1024 donors");
 	strcpy(text + length, "tcp://more\n");
-	refused(text, "line 65: more than 64 donors: remove some", "a file of 65 donors is refused");
+	refused(text, "line 1025: more than 1024 donors: remove some", "a file of 1025 donors is refused");
 	memset(text, '#', DONORS_FILE_BYTES + 1);
-	ok(parse_bytes(text, DONORS_FILE_BYTES + 1) == -EINVAL && strstr(take_log(), "larger than 32768 bytes"),
+	ok(parse_bytes(text, DONORS_FILE_BYTES + 1) == -EINVAL && strstr(take_log(), "larger than 131072 bytes"),
 	   "a file that is too large is refused");
 }
 
