@@ -76,7 +76,7 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
    count by whole chunks, so the result may be too high, but is never too low. */
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
-	return sizeof *far + far->donor_count * (sizeof *far->donors + FAR_URI_MAX) + donors_list_memory(far->list) +
+	return sizeof *far + far->donor_count * (sizeof *far->donors + FAR_URI_MAX + 2 * sizeof(uint64_t)) + donors_list_memory(far->list) +
 	       chunk_table_memory(&far->table, touched) +
 	       integrity_memory(&far->integrity, touched * far->table.pages) + warmth_memory(&far->warmth) +
 	       (far->config.encrypt ? FAR_SEALERS * seal_memory() + seal_library_memory() : 0) + far->queue_memory;
@@ -150,7 +150,7 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	}
 	stats.donors_lost = true;
 	for (unsigned i = 0; i < far->donor_count; i++) {
-		stats.bytes_leased += far->donors[i].leased_here;
+		stats.bytes_leased += far->leased_here[i];
 		stats.donors_clear |= far->donors[i].clearing && far->donors[i].round & 1;
 		stats.donors_lost &= far->donors[i].status < 0 || far->donors[i].gone;
 	}
@@ -188,7 +188,7 @@ unsigned far_donors(const struct store *store, struct far_donor_info *donors, un
 		    .leased = donor->leased,
 		    .slab_bytes = donor->slab_bytes,
 		    .clients = donor->clients,
-		    .leased_here = donor->leased_here,
+		    .leased_here = far->leased_here[i],
 		};
 		pthread_mutex_lock(&far->attach);
 		memcpy(info->via, donor->via, sizeof donor->via);
@@ -199,6 +199,14 @@ unsigned far_donors(const struct store *store, struct far_donor_info *donors, un
 }
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
+
+static void places_free(struct far *far)
+{
+	free(far->uris);
+	free(far->donors);
+	free((void *)far->leased_here);
+	free(far->quiet);
+}
 
 static void far_free(struct far *far)
 {
@@ -213,8 +221,7 @@ static void far_free(struct far *far)
 	rebuild_close(far->rebuild);
 	fabric_domain_close(far->domain);
 	donors_list_close(far->list);
-	free(far->uris);
-	free(far->donors);
+	places_free(far);
 	mailbox_close(&far->mailbox);
 	pthread_mutex_destroy(&far->attach);
 	pthread_mutex_destroy(&far->lock);
@@ -370,11 +377,12 @@ static int far_name_donors(struct far *far, const char *const uris[], unsigned c
 	far->donor_places = far->list ? count + FAR_DONORS_MORE : count;
 	if (far->donor_places > FAR_DONORS_MAX)
 		far->donor_places = FAR_DONORS_MAX;
-	free(far->donors);
-	free(far->uris);
+	places_free(far);
 	far->donors = calloc(far->donor_places, sizeof *far->donors);
 	far->uris = calloc(far->donor_places, sizeof *far->uris);
-	if (far->donor_places && (!far->donors || !far->uris))
+	far->leased_here = calloc(far->donor_places, sizeof *far->leased_here);
+	far->quiet = calloc(far->donor_places, sizeof *far->quiet);
+	if (far->donor_places && (!far->donors || !far->uris || !far->leased_here || !far->quiet))
 		return -ENOMEM;
 	for (unsigned i = 0; i < count; i++) {
 		format_text(far->uris[i], sizeof far->uris[i], "%s", uris[i]);

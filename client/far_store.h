@@ -48,7 +48,7 @@ struct far_donor {
 	char failure_domain[FAR_FAILURE_DOMAIN_SIZE]; /* as the donor last reported it; guarded by far->attach */
 	_Atomic int status;
 	_Atomic uint32_t round;
-	_Atomic uint64_t donated, leased, slab_bytes, leased_here;
+	_Atomic uint64_t donated, leased, slab_bytes;
 	_Atomic uint32_t clients;
 	_Atomic bool clearing;              /* while in reach: it has no free slab, but clears some */
 	uint8_t session_key[AUTH_KEY_SIZE]; /* the key of this round's session; guarded by far->attach */
@@ -61,7 +61,8 @@ struct far_donor {
 	bool told;         /* the user was told that the donor is away */
 	bool adopted;      /* not reached yet: the store was adopted, was opened without this donor, or has added it */
 	bool added;        /* the donors file has added this donor, which was not reached yet */
-	bool twin;         /* this address led to the donor of another place, so it is not tried (donors_list.h) */
+	/* This address led to the donor of another place. So it is not tried (donors_list.h), or opening fails. */
+	bool twin;
 	_Atomic bool gone; /* the donors file has removed this donor, and its session was ended */
 };
 
@@ -84,9 +85,12 @@ struct far {
 	uint8_t id[WIRE_ID_SIZE];
 	struct wire_about about;      /* what donors are told about this process */
 	struct far_donor *donors;     /* donor_places elements; a donor keeps its index until the store is closed */
+	_Atomic uint64_t *leased_here; /* for each place, the bytes that this store leases */
+	uint64_t *quiet;               /* for each place, until when the control thread skips the donor; donors.c */
 	char (*uris)[FAR_URI_MAX];    /* the donors' addresses, one for each place */
 	unsigned donor_places;        /* with a donors file FAR_DONORS_MORE more than at first, otherwise donor_count */
 	_Atomic unsigned donor_count; /* only grows; the control thread adds donors */
+	unsigned connect_next;        /* while the store is opened: the first donor that was not called yet */
 	struct donors_list *list;     /* the donors file that is followed, or NULL */
 	struct fabric_domain *domain;
 	struct chunk_table table;

@@ -76,7 +76,13 @@ void mailbox_put_break(struct mailbox *mailbox, unsigned donor, uint32_t round, 
 	while (before < mark)
 		if (atomic_compare_exchange_weak(&mailbox->donors[donor].broke, &before, mark))
 			break;
+	atomic_store(&mailbox->broke, true); /* after the mark, because the reader takes it first */
 	mailbox_wake_control(mailbox);
+}
+
+bool mailbox_has_breaks(struct mailbox *mailbox)
+{
+	return atomic_load_explicit(&mailbox->broke, memory_order_relaxed) && atomic_exchange(&mailbox->broke, false);
 }
 
 int mailbox_take_break(struct mailbox *mailbox, unsigned donor, uint32_t round)

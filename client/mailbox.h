@@ -30,6 +30,7 @@
 struct mailbox {
 	int control_wake, rebuild_wake; /* eventfds */
 	_Atomic bool control_woken;     /* control_wake was written, and the control thread has not read it yet */
+	_Atomic bool broke;             /* some donor may have a break */
 	struct {
 		_Atomic uint64_t broke; /* round << 32 | -status, or 0 for none */
 		_Atomic uint64_t waits; /* when the oldest wait began, or 0 for none */
@@ -57,6 +58,8 @@ void mailbox_rebuild_is_awake(struct mailbox *mailbox);
 
 /* Reports that a connection to this donor, begun in @round, has ended or could not be made. @status is negative. */
 void mailbox_put_break(struct mailbox *mailbox, unsigned donor, uint32_t round, int status);
+/* Returns true if a break was put since the last call. */
+bool mailbox_has_breaks(struct mailbox *mailbox);
 /* Takes the donor's break. Returns its status, or 0 if there is no break of @round. */
 int mailbox_take_break(struct mailbox *mailbox, unsigned donor, uint32_t round);
 

@@ -62,6 +62,7 @@ struct fabric_config {
 	/* How long fabric_wait() polls before it sleeps, in µs. With 0 it sleeps at once. If answers often arrive
 	   soon after it has begun to sleep, it polls up to eight times as long. */
 	unsigned spin_us;
+	bool messages_only;  /* it posts no operations: the memory of a connection becomes present only when used */
 	unsigned connect_ms; /* deadline in ms for connecting and for being accepted; 0 for 2000 */
 	/* If operations are in flight and no answer arrives for this many ms, the connection ends with -ETIMEDOUT. 0
 	   means 800. */

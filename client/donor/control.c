@@ -21,7 +21,7 @@
 /* The longest sleep while a donor is away. If this process is paused during a sleep, the sleep's planned time still
    counts as waiting for that donor (patience.h). So the sleep must be short. */
 #define MISSED_SLEEP_NS UINT64_C(50000000)
-#define CONTROL_EVENTS 16u
+#define CONTROL_EVENTS 64u
 #define CONTROL_DEPTH 16u /* the thread posts neither reads nor writes */
 /* An empty chunk keeps its slabs for this long, because a program that frees memory often allocates again soon. */
 #define CONTROL_IDLE_MS 500u
@@ -226,7 +226,7 @@ static void control_step(struct far *far)
 		}
 		donors_event(far, &events[i], now);
 		if (far->open)
-			donors_carry_out(far, now);
+			donors_act(far, now); /* here, because actions[] has room for a few events only */
 	}
 	donors_tick(far, now);
 	if (!far->open)
@@ -244,8 +244,10 @@ static int control_begin(struct far *far)
 	int error;
 
 	donors_connect(far, far_now(far));
-	while ((error = donors_outcome(far)) == 1)
+	while ((error = donors_outcome(far)) == 1) {
 		control_step(far);
+		donors_connect(far, far_now(far));
+	}
 	if (error == 0)
 		error = open_lay_out(far);
 	far->open = error == 0;
@@ -288,6 +290,7 @@ static int control_open(struct far *far)
 
 	config.spin_us = 0; /* no answer is needed within microseconds */
 	config.depth = CONTROL_DEPTH;
+	config.messages_only = true;
 	error = fabric_open(&config, &far->fabric);
 	if (error == 0)
 		error = fabric_watch(far->fabric, far->mailbox.control_wake, far);

@@ -21,6 +21,7 @@
    configured deadline. The first deadline is not shorter, because the kernel repeats the first packet of a connect
    only after a second. */
 #define DONORS_TRY_MS 1000u
+#define DONORS_BEAT_PART 16u
 /* If this process falls silent, donors keep our leases a second longer than we try to reach them, and at least ten
    minutes. Its user, a debugger or a migration may only have stopped it. */
 #define DONORS_GRACE_MORE_MS 1000u
@@ -190,6 +191,7 @@ static void donor_broke(struct far *far, unsigned index, int status, uint64_t no
 	uint16_t reason = donor->session.donor.reason;
 	bool final = reason && reason != WIRE_REASON_FULL;
 
+	far->quiet[index] = 0;
 	donor_do(far, index, comeback_broke(&donor->comeback, status, final, now), now);
 }
 
@@ -276,6 +278,7 @@ static void donor_opened(struct far *far, struct far_donor *donor)
 	comeback_init(&donor->comeback, &config, donor->session.donor.incarnation);
 	first_reached(far, donor);
 	donor_heard(donor);
+	donor->twin = donors_list_twin(far, (unsigned)(donor - far->donors)) >= 0;
 	round_begin(far, donor);
 }
 
@@ -434,10 +437,12 @@ void donors_event(struct far *far, const struct fabric_event *event, uint64_t no
 {
 	struct session *session = event->user;
 	struct far_donor *donor = (struct far_donor *)((char *)session - offsetof(struct far_donor, session));
+	unsigned index = (unsigned)(donor - far->donors);
 	struct donor_answer answer;
 
+	far->quiet[index] = 0;
 	session_event(session, event, now, &answer);
-	donor_news(far, (unsigned)(donor - far->donors), &answer, now);
+	donor_news(far, index, &answer, now);
 }
 
 /* Acts on the reports of queues about the donor. Drops a report of an earlier round, because the control thread has
@@ -494,10 +499,11 @@ static bool action_is_ours(struct far *far, const struct leases_action *action)
 static void figures_publish(struct far *far)
 {
 	for (unsigned i = 0; i < far->donor_count; i++)
-		far->donors[i].leased_here = far->leases.donors[i].held * far->leases.config.slab_bytes;
+		atomic_store_explicit(&far->leased_here[i], far->leases.donors[i].held * far->leases.config.slab_bytes,
+				      memory_order_relaxed);
 }
 
-static void actions_carry_out(struct far *far, uint64_t now)
+void donors_act(struct far *far, uint64_t now)
 {
 	struct leases_action action;
 	bool wake = false;
@@ -510,6 +516,7 @@ static void actions_carry_out(struct far *far, uint64_t now)
 			wake |= action.kind == LEASES_WAKE;
 			continue;
 		}
+		far->quiet[action.donor] = 0;
 		message.type = action.kind == LEASES_ASK ? WIRE_LEASE : WIRE_RELEASE;
 		if (action.kind == LEASES_RELEASE)
 			message.release.slab = action.slab;
@@ -524,7 +531,7 @@ static void actions_carry_out(struct far *far, uint64_t now)
 
 void donors_carry_out(struct far *far, uint64_t now)
 {
-	actions_carry_out(far, now);
+	donors_act(far, now);
 	figures_publish(far);
 }
 
@@ -542,8 +549,25 @@ static void donor_keep_waiting(struct far *far, unsigned index, uint64_t now)
 		donors_tell_needed(far, donor);
 }
 
+/*
+ * Returns until when the donor needs no tick, unless there is news of it. A donor that is up has only heartbeats to wait
+ * for. With many donors most wait at any time, and are skipped without a look at their state. Heartbeats are up to a
+ * DONORS_BEAT_PART of their period late, so that one wake-up of the thread sends many.
+ */
+static uint64_t quiet_until(const struct far_donor *donor)
+{
+	const uint64_t period = donor->session.donor.heartbeat_ns / DONORS_BEAT_PART;
+	uint64_t due;
+
+	if (donor->comeback.state != COMEBACK_UP || donor->session.donor.state != DONOR_READY)
+		return 0;
+	due = session_due(&donor->session);
+	return period ? (due + period - 1) / period * period : due;
+}
+
 void donors_tick(struct far *far, uint64_t now)
 {
+	const bool broke = mailbox_has_breaks(&far->mailbox);
 	struct donor_answer answer;
 
 	if (far->open)
@@ -552,8 +576,11 @@ void donors_tick(struct far *far, uint64_t now)
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		struct far_donor *donor = &far->donors[i];
 
+		if (now < far->quiet[i] && !broke)
+			continue;
 		session_tick(&donor->session, now, &answer);
 		donor_news(far, i, &answer, now);
+		far->quiet[i] = quiet_until(donor);
 		if (!far->open)
 			continue;
 		reports_take(far, i, now);
@@ -561,8 +588,8 @@ void donors_tick(struct far *far, uint64_t now)
 		donor_do(far, i, comeback_tick(&donor->comeback, now), now);
 		if (now >= tell_due(far, donor))
 			donors_tell_away(far, donor);
-		actions_carry_out(
-		    far, now); /* after each donor, because actions[] has room for the loss of one donor only */
+		/* Carries the actions out here, because actions[] has room for the loss of one donor only. */
+		donors_act(far, now);
 	}
 }
 
@@ -571,9 +598,14 @@ uint64_t donors_due(const struct far *far)
 	uint64_t due = far->open ? leases_recalls_due(&far->leases) : UINT64_MAX;
 
 	for (unsigned i = 0; i < far->donor_count; i++) {
-		uint64_t session = session_due(&far->donors[i].session);
-		uint64_t comeback = far->open ? comeback_due(&far->donors[i].comeback) : UINT64_MAX;
+		uint64_t session, comeback;
 
+		if (far->quiet[i]) {
+			due = far->quiet[i] < due ? far->quiet[i] : due;
+			continue;
+		}
+		session = session_due(&far->donors[i].session);
+		comeback = far->open ? comeback_due(&far->donors[i].comeback) : UINT64_MAX;
 		due = session < due ? session : due;
 		due = comeback < due ? comeback : due;
 		if (far->open && tell_due(far, &far->donors[i]) < due)

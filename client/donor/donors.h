@@ -50,7 +50,8 @@ void donors_event(struct far *far, const struct fabric_event *event, uint64_t no
 void donors_tick(struct far *far, uint64_t now);
 /* Returns when donors_tick() must be called next, or UINT64_MAX for never. */
 uint64_t donors_due(const struct far *far);
-/* Carries out the actions of the lease planner. */
+/* donors_act() carries out the actions of the lease planner. donors_carry_out() also publishes how much is leased. */
+void donors_act(struct far *far, uint64_t now);
 void donors_carry_out(struct far *far, uint64_t now);
 /* Ends all sessions with a goodbye (BYE), so that the donors free the leases. */
 void donors_end(struct far *far);

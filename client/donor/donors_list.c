@@ -178,6 +178,7 @@ static void donor_begin(struct far *far, unsigned index, uint64_t now)
 	donor->told = donor->adopted = donor->added = true;
 	donor->gone = donor->twin = false;
 	session_drop(&donor->session); /* makes the session LOST, because none has been started */
+	far->quiet[index] = 0;
 }
 
 /* Tries the donors again that were refused as twins, because a leaving donor stays or has been let go. */
@@ -250,6 +251,7 @@ static void donor_let_go(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
 
+	far->quiet[index] = 0;
 	donor->gone = true;
 	donor->twin = false;
 	donors_incarnation_keep(far, index, 0);

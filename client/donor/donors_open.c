@@ -9,10 +9,26 @@
 #include <errno.h>
 #include <string.h>
 
+/* The most handshakes at a time. Each has a deadline, which many at once could miss for lack of processor time. */
+#define HANDSHAKES_MAX 64u
+
 void donors_connect(struct far *far, uint64_t now)
 {
-	for (unsigned i = 0; i < far->donor_count; i++)
-		donors_session_open(far, &far->donors[i], far->donors[i].uri, far->config.fabric.connect_ms, now);
+	unsigned under_way = 0;
+
+	for (unsigned i = 0; i < far->connect_next; i++) {
+		const enum donor_state state = far->donors[i].session.donor.state;
+
+		under_way += state != DONOR_READY && state != DONOR_LOST;
+	}
+	for (; far->connect_next < far->donor_count && under_way < HANDSHAKES_MAX; under_way++) {
+		struct far_donor *donor = &far->donors[far->connect_next];
+
+		far->quiet[far->connect_next++] = 0;
+		donors_session_open(far, donor, donor->uri, far->config.fabric.connect_ms, now);
+	}
+	for (unsigned i = far->connect_next; i < far->donor_count; i++)
+		far->quiet[i] = UINT64_MAX; /* it has no session yet */
 }
 
 bool donors_donor_is_ready(const struct far_donor *donor)
@@ -41,12 +57,11 @@ int donors_outcome(const struct far *far)
 	for (unsigned i = 0; i < far->donor_count; i++) {
 		const struct far_donor *donor = &far->donors[i];
 		const struct donor *machine = &donor->session.donor;
-		const int twin = donors_list_twin(far, i);
 
 		/* Looks for duplicates before it looks at the sessions' states. Two sessions with one donor end each
 		   other, and the resulting errors would hide the cause. */
-		if (twin >= 0) {
-			donors_list_tell_twin(far, i, (unsigned)twin);
+		if (donor->twin) {
+			donors_list_tell_twin(far, i, (unsigned)donors_list_twin(far, i));
 			return -EINVAL;
 		}
 		waits |= machine->state != DONOR_READY && machine->state != DONOR_LOST;
@@ -70,6 +85,7 @@ void donors_opened(struct far *far, uint64_t now)
 		struct far_donor *donor = &far->donors[i];
 		struct comeback_config config;
 
+		far->quiet[i] = 0;
 		if (donors_donor_is_ready(donor)) {
 			donors_tell_failure_domain(far, i);
 			leases_donor_heard(&far->leases, i, donors_free_bytes(donor));

@@ -20,7 +20,7 @@ static bool has_slabs(const struct far *far)
 	uint64_t leased = 0;
 
 	for (unsigned i = 0; i < far->donor_count; i++)
-		leased += atomic_load_explicit(&far->donors[i].leased_here, memory_order_relaxed);
+		leased += atomic_load_explicit(&far->leased_here[i], memory_order_relaxed);
 	return leased;
 }
 

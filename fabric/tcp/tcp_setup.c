@@ -99,13 +99,14 @@ static int greeting_receive(struct tcp_conn *conn, unsigned kinds, const char **
 /*
  * Allocates the rings and buffers of a connection whose two greetings are known, in one mapping.
  *
- * The connecting side populates the mapping, because it is going to post requests, and page faults would delay them.
+ * The connecting side populates the mapping if it is going to post requests, because page faults would delay them.
  * The accepting side does not populate it, because most of its many connections are idle and would waste the memory.
  */
 static int conn_memory(struct tcp_conn *conn)
 {
-	const unsigned depth = fabric_get_config(conn->base.fabric)->depth;
-	int populate = conn->state == TCP_STATE_GREETING ? MAP_POPULATE : 0;
+	const struct fabric_config *config = fabric_get_config(conn->base.fabric);
+	const unsigned depth = config->depth;
+	int populate = conn->state == TCP_STATE_GREETING && !config->messages_only ? MAP_POPULATE : 0;
 	uint32_t ops = 1, frames = 1;
 	size_t size, operations, outs, headers, messages;
 	uint8_t *memory;
