@@ -290,7 +290,8 @@ static int control_open(struct far *far)
 
 	config.spin_us = 0; /* no answer is needed within microseconds */
 	config.depth = CONTROL_DEPTH;
-	config.messages_only = true;
+	/* Few donors need little memory, and their connections then never fault. */
+	config.messages_only = far->donor_count > FAR_DONORS_EAGER;
 	error = fabric_open(&config, &far->fabric);
 	if (error == 0)
 		error = fabric_watch(far->fabric, far->mailbox.control_wake, far);

@@ -17,7 +17,11 @@ int warmth_open(struct warmth *warmth, uint64_t chunks, unsigned donors, uint64_
 	*warmth = (struct warmth){.count = chunks, .next = chunks, .looked = now, .donors = donors};
 	warmth->chunks = calloc(chunks, sizeof *warmth->chunks);
 	warmth->messages = calloc(donors, sizeof *warmth->messages);
-	return warmth->chunks && warmth->messages ? 0 : -ENOMEM;
+	if (!warmth->chunks || !warmth->messages)
+		return -ENOMEM;
+	/* calloc() may have reserved only addresses, and later use must not fault. */
+	memset(warmth->messages, 0, donors * sizeof *warmth->messages);
+	return 0;
 }
 
 void warmth_close(struct warmth *warmth)

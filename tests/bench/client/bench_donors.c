@@ -27,6 +27,9 @@
 #define CHUNKS_PER_DONOR 2u
 #define WRITES_AT_ONCE 64u
 #define READS 10000u
+#define NS_PER_MS UINT64_C(1000000)
+#define SPIN_NS UINT64_C(50000)
+#define WAIT_NS UINT64_C(10000000000)
 #define LOCAL ((size_t)16 << 20)
 #define FAR_BYTES_PER_DONOR ((size_t)40 << 20)
 #define FAR_BYTES_MAX ((size_t)768 << 20)
@@ -79,15 +82,39 @@ static void print_holdings(const char *when)
 	print(name, status_of("Threads"));
 }
 
+/* Sleeps until the queue has news, at most until @until. A queue must be polled even if no request is in flight. */
+static void rest(struct store_queue *queue, uint64_t until)
+{
+	struct pollfd wait = {.fd = store_queue_fd(queue), .events = POLLIN};
+	const uint64_t now = clock_now();
+
+	if (now < until && store_arm(queue) == 0)
+		poll(&wait, 1, (int)((until - now) / NS_PER_MS) + 1);
+}
+
+static void idle(struct store_queue *queue, unsigned seconds)
+{
+	const uint64_t until = clock_now() + seconds * 1000 * NS_PER_MS;
+	struct store_done done;
+
+	while (clock_now() < until) {
+		needed(store_poll(queue, &done, 1) == 0);
+		rest(queue, until);
+	}
+}
+
 static void io(struct store_queue *queue, enum store_op op, uint64_t page, void *data, struct store_buffer *buffer)
 {
 	const struct store_io io = {.op = op, .page = page, .count = 1, .data = data, .buffer = buffer};
+	const uint64_t begin = clock_now();
 	struct store_done done;
 	int count;
 
 	needed(store_submit(queue, &io, 1) == 1);
+
 	while (!(count = store_poll(queue, &done, 1)))
-		;
+		if (clock_now() - begin > SPIN_NS)
+			rest(queue, begin + WAIT_NS);
 	needed(count == 1 && done.status == 0);
 }
 
@@ -100,7 +127,6 @@ static void chunks_write(struct store_queue *queue, uint64_t chunks, void *data,
 		const struct store_io io = {
 		    .op = STORE_WRITE, .page = begun * SLAB_PAGES, .count = 1, .data = data, .buffer = buffer};
 		struct store_done done;
-		struct pollfd wait = {.fd = store_queue_fd(queue), .events = POLLIN};
 
 		if (begun < chunks && begun - ended < WRITES_AT_ONCE && store_submit(queue, &io, 1) == 1) {
 			begun++;
@@ -109,8 +135,8 @@ static void chunks_write(struct store_queue *queue, uint64_t chunks, void *data,
 		if (store_poll(queue, &done, 1) == 1) {
 			needed(done.status == 0);
 			ended++;
-		} else if (store_arm(queue) == 0) {
-			poll(&wait, 1, -1);
+		} else {
+			rest(queue, clock_now() + WAIT_NS);
 		}
 	}
 }
@@ -154,10 +180,10 @@ static void store_run(const struct far_config *config, unsigned seconds)
 	print_holdings("used");
 	printf("idle\n"); /* donors.py now watches the donors */
 	fflush(stdout);
-	sleep(1);
+	idle(queue, 1);
 	busy = processor_ms();
 	waits = switches();
-	sleep(seconds);
+	idle(queue, seconds);
 	print("idle_ms", (processor_ms() - busy) / seconds);
 	print("idle_switches", (switches() - waits) / seconds);
 	samples.count = 0;

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-ROUNDS = int(os.environ.get("ROUNDS", "3"))
+ROUNDS = 3
 IDLE_SECONDS = 5
 COUNTS = (1, 10, 100, 1000)
 MEMSERVER = os.environ["FARPAGE_MEMSERVER"]
