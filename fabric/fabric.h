@@ -62,7 +62,9 @@ struct fabric_config {
 	/* How long fabric_wait() polls before it sleeps, in µs. With 0 it sleeps at once. If answers often arrive
 	   soon after it has begun to sleep, it polls up to eight times as long. */
 	unsigned spin_us;
-	bool messages_only;  /* it posts no operations: the memory of a connection becomes present only when used */
+	/* It has many connections and posts no operations. The memory of a connection becomes present only when used,
+	   and a connection is not polled for long after a message. */
+	bool messages_only;
 	unsigned connect_ms; /* deadline in ms for connecting and for being accepted; 0 for 2000 */
 	/* If operations are in flight and no answer arrives for this many ms, the connection ends with -ETIMEDOUT. 0
 	   means 800. */

@@ -15,7 +15,7 @@
  * bytes of that write.
  *
  * Waiting. A connection is `active` while it has operations in flight, and for TCP_IDLE_POLLS polls after its last
- * input. Each poll calls recv() on the active connections. Other connections wait until the poller reports input.
+ * input (one poll if the fabric carries only messages). Each poll calls recv() on the active connections. Other connections wait until the poller reports input.
  */
 #include "fabric/tcp/tcp.h"
 
@@ -330,6 +330,8 @@ static bool conn_step(struct tcp_conn *conn, struct backend_events *out)
 /* Returns true if the connection stays active. Counts idle polls. */
 static bool conn_stays(struct tcp_conn *conn, bool moved)
 {
+	unsigned idle_polls;
+
 	if (conn->announce || conn->state == TCP_STATE_ENDING || (conn->state == TCP_STATE_ESTABLISHED && conn->more)) {
 		conn->tcp->ready = true;
 		return true;
@@ -337,7 +339,9 @@ static bool conn_stays(struct tcp_conn *conn, bool moved)
 	if (conn->state != TCP_STATE_ESTABLISHED)
 		return false;
 	conn->idle = moved ? 0 : conn->idle + 1;
-	return conn->op_head != conn->op_tail || conn->idle < TCP_IDLE_POLLS;
+	/* Of many connections for messages, each poll would otherwise call recv() on all that had input lately. */
+	idle_polls = fabric_get_config(conn->base.fabric)->messages_only ? 1 : TCP_IDLE_POLLS;
+	return conn->op_head != conn->op_tail || conn->idle < idle_polls;
 }
 
 static void gone_free(struct tcp *tcp)

@@ -4,7 +4,7 @@ a farpage-memserver on loopback that lends 64 MiB. Slabs have 1 MiB, so that the
 of memory. The times are medians of three rounds; memory and counts are those of the last round.
 
 The client's memory, descriptors and threads are those of a store with one queue (a pager has two queues more), with two
-chunks for each donor. "Idle" means that nobody reads or writes: the client and the donors only send heartbeats. Faults
+chunks for each donor. With 1,000 donors the heartbeat is 1 s, or two processors could not serve all daemons. "Idle" means that nobody reads or writes: the client and the donors only send heartbeats. Faults
 are those of a pager with a single-threaded program.
 """
 import os
@@ -27,7 +27,7 @@ class Donors:
     def __init__(self, count, folder, key):
         with open(os.path.join(folder, "donors.log"), "a", encoding="utf-8") as log:
             self.processes = [subprocess.Popen([MEMSERVER, "--listen", "tcp://127.0.0.1:0", "--donate", "64M", "--slab", "1M",
-                                                "--reserve", "64M", "--key", key],
+                                                "--reserve", "64M", "--heartbeat", str(max(200, count)), "--key", key],
                                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
                               for _ in range(count)]
         self.uris = [process.stdout.readline().split()[-1] for process in self.processes]
