@@ -551,12 +551,13 @@ static void donor_keep_waiting(struct far *far, unsigned index, uint64_t now)
 
 /*
  * Returns until when the donor needs no tick, unless there is news of it. A donor that is up has only heartbeats to wait
- * for. With many donors most wait at any time, and are skipped without a look at their state. Heartbeats are up to a
- * DONORS_BEAT_PART of their period late, so that one wake-up of the thread sends many.
+ * for. With many donors most wait at any time, and are skipped without a look at their state. Heartbeats to more
+ * than FAR_DONORS_EAGER donors are up to a DONORS_BEAT_PART of their period late, so that one wake-up sends many.
  */
-static uint64_t quiet_until(const struct far_donor *donor)
+static uint64_t quiet_until(const struct far *far, const struct far_donor *donor)
 {
-	const uint64_t period = donor->session.donor.heartbeat_ns / DONORS_BEAT_PART;
+	const uint64_t period =
+	    far->donor_count > FAR_DONORS_EAGER ? donor->session.donor.heartbeat_ns / DONORS_BEAT_PART : 0;
 	uint64_t due;
 
 	if (donor->comeback.state != COMEBACK_UP || donor->session.donor.state != DONOR_READY)
@@ -580,7 +581,7 @@ void donors_tick(struct far *far, uint64_t now)
 			continue;
 		session_tick(&donor->session, now, &answer);
 		donor_news(far, i, &answer, now);
-		far->quiet[i] = quiet_until(donor);
+		far->quiet[i] = quiet_until(far, donor);
 		if (!far->open)
 			continue;
 		reports_take(far, i, now);
