@@ -76,8 +76,8 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
    count by whole chunks, so the result may be too high, but is never too low. */
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
-	return sizeof *far + far->donor_count * (sizeof *far->donors + FAR_URI_MAX + 2 * sizeof(uint64_t)) + donors_list_memory(far->list) +
-	       chunk_table_memory(&far->table, touched) +
+	return sizeof *far + far->donor_count * (sizeof *far->donors + FAR_URI_MAX + 2 * sizeof(uint64_t)) +
+	       donors_list_memory(far->list) + chunk_table_memory(&far->table, touched) +
 	       integrity_memory(&far->integrity, touched * far->table.pages) + warmth_memory(&far->warmth) +
 	       (far->config.encrypt ? FAR_SEALERS * seal_memory() + seal_library_memory() : 0) + far->queue_memory;
 }

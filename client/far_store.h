@@ -57,10 +57,10 @@ struct far_donor {
 	struct session session;
 	struct comeback comeback;
 	struct claims claims;
-	uint64_t away_at;  /* clock_now() when the donor went away: real time, because log lines for the user show it */
-	bool told;         /* the user was told that the donor is away */
-	bool adopted;      /* not reached yet: the store was adopted, was opened without this donor, or has added it */
-	bool added;        /* the donors file has added this donor, which was not reached yet */
+	uint64_t away_at; /* clock_now() when the donor went away: real time, because log lines for the user show it */
+	bool told;        /* the user was told that the donor is away */
+	bool adopted;     /* not reached yet: the store was adopted, was opened without this donor, or has added it */
+	bool added;       /* the donors file has added this donor, which was not reached yet */
 	/* This address led to the donor of another place. So it is not tried (donors_list.h), or opening fails. */
 	bool twin;
 	_Atomic bool gone; /* the donors file has removed this donor, and its session was ended */
@@ -83,11 +83,11 @@ struct far {
 	struct far_config config;
 	uint8_t key[AUTH_KEY_SIZE];
 	uint8_t id[WIRE_ID_SIZE];
-	struct wire_about about;      /* what donors are told about this process */
-	struct far_donor *donors;     /* donor_places elements; a donor keeps its index until the store is closed */
+	struct wire_about about;       /* what donors are told about this process */
+	struct far_donor *donors;      /* donor_places elements; a donor keeps its index until the store is closed */
 	_Atomic uint64_t *leased_here; /* for each place, the bytes that this store leases */
 	uint64_t *quiet;               /* for each place, until when the control thread skips the donor; donors.c */
-	char (*uris)[FAR_URI_MAX];    /* the donors' addresses, one for each place */
+	char (*uris)[FAR_URI_MAX];     /* the donors' addresses, one for each place */
 	unsigned donor_places;        /* with a donors file FAR_DONORS_MORE more than at first, otherwise donor_count */
 	_Atomic unsigned donor_count; /* only grows; the control thread adds donors */
 	unsigned connect_next;        /* while the store is opened: the first donor that was not called yet */

@@ -41,9 +41,9 @@ struct far_request {
 	enum far_request_state state;
 	uint32_t next; /* pages that are complete or in flight */
 	uint32_t pieces;
-	int status;      /* status of the first piece that failed */
+	int status;               /* status of the first piece that failed */
 	struct few_donors failed; /* reads: donors that have failed this request */
-	int failure;     /* the status of the first of these failures */
+	int failure;              /* the status of the first of these failures */
 	uint32_t single; /* the current page of a read page by page, counted from io.page; otherwise FAR_NONE */
 	struct far_wait waits[FAR_REPLICAS_MAX];
 	uint64_t wanted;    /* the chunk for whose slab the request waits, or FAR_NO_CHUNK */

@@ -70,8 +70,7 @@ bool failure_domains_lack(const struct failure_domains *domains, unsigned count,
 	    text, FAILURE_DOMAINS_TEXT_MAX,
 	    "%u replicas cannot be kept in %u failure domain%s (donors %s and %s are both in '%s'): name donors "
 	    "of others, or restart some with another --domain",
-	    replicas, there, there > 1 ? "s" : "", uris[mate_before(domains, mate)], uris[mate],
-	    domains->names[mate]);
+	    replicas, there, there > 1 ? "s" : "", uris[mate_before(domains, mate)], uris[mate], domains->names[mate]);
 	return true;
 }
 

@@ -243,7 +243,8 @@ static void slots_mark(struct leases *leases, const struct donor_set *donors, bo
 			struct leases_recall *recall = recall_of(leases, i, j);
 			bool recalled = slot_is_recalled(leases, i, &slots[j], j);
 
-			if (slots[j].state == SLOT_EMPTY || !donor_set_has(donors, slots[j].donor) || recalled == leaving)
+			if (slots[j].state == SLOT_EMPTY || !donor_set_has(donors, slots[j].donor) ||
+			    recalled == leaving)
 				continue;
 			if (recalled && recall->until == RECALL_LEAVING)
 				recall->until = 0;

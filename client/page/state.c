@@ -29,8 +29,8 @@
 struct state {
 	char *path;
 	int fd;
-	uint64_t length; /* the length of the file when it was opened, and later of the mapping */
-	uint8_t *base;   /* NULL if not mapped */
+	uint64_t length;            /* the length of the file when it was opened, and later of the mapping */
+	uint8_t *base;              /* NULL if not mapped */
 	struct state_donor *donors; /* the donors behind the arrays, or NULL if there is no place for them */
 	struct chunk_table table;
 	struct integrity integrity;
@@ -348,8 +348,7 @@ static const char *header_fault(const struct state_header *header, uint64_t leng
 		if (!memchr(header->uris[i], '\0', FAR_URI_MAX))
 			return "its header makes no sense";
 	layout = layout_of(header->pages, header->chunk_pages, header->sealed);
-	if (length != layout.length &&
-	    (length != layout.donors || header->donor_count + header->added > STATE_DONORS))
+	if (length != layout.length && (length != layout.donors || header->donor_count + header->added > STATE_DONORS))
 		return "its length is wrong";
 	if (!memchr(header->backup, '\0', FAR_BACKUP_MAX))
 		return "its header makes no sense";

@@ -51,21 +51,17 @@ static void donors_of_one_name_are_mates(void)
 	failure_domains_name(&domains, 0, "rack1");
 	failure_domains_name(&domains, 3, "rack1");
 	failure_domains_name(&domains, 4, "rack10");
-	ok(mates(&domains, 0) == 9 && mates(&domains, 3) == 9,
-	   "two donors of one name are mates");
-	ok(mates(&domains, 4) == 16 && mates(&domains, 1) == 2,
-	   "donors of other names are not mates");
+	ok(mates(&domains, 0) == 9 && mates(&domains, 3) == 9, "two donors of one name are mates");
+	ok(mates(&domains, 4) == 16 && mates(&domains, 1) == 2, "donors of other names are not mates");
 	ok(failure_domains_count(&domains, 5) == 4 && failure_domains_count(&domains, 1) == 1,
 	   "five donors, two of them mates, make four domains");
 	failure_domains_name(&domains, 3, "");
 	ok(mates(&domains, 0) == 1 && failure_domains_count(&domains, 5) == 5,
 	   "a donor that drops its name has no mates");
 	failure_domains_forget(&domains, LAST);
-	ok(mates(&domains, LAST) == 63 && mates(&domains, 0) == 33,
-	   "a donor not yet heard counts as everybody's mate");
+	ok(mates(&domains, LAST) == 63 && mates(&domains, 0) == 33, "a donor not yet heard counts as everybody's mate");
 	failure_domains_name(&domains, LAST, "rack10");
-	ok(mates(&domains, LAST) == 48,
-	   "a donor that tells its name is a mate only in that domain");
+	ok(mates(&domains, LAST) == 48, "a donor that tells its name is a mate only in that domain");
 }
 
 static void lack_is_told_with_two_donors_that_share_a_domain(void)

@@ -65,7 +65,8 @@ static void each_suspect_donor_gets_a_repair(void)
 	   "two suspect donors make two repairs");
 	ok(first.page == page && first.count == 16 && second.page == page && second.count == 16,
 	   "a repair names its pages");
-	ok(first.donor == 0 && second.donor == FAR_DONORS_MAX - 1, "a repair names its donor, from the first to the last");
+	ok(first.donor == 0 && second.donor == FAR_DONORS_MAX - 1,
+	   "a repair names its donor, from the first to the last");
 	ok(!mailbox_take_repair(&mailbox, &third), "a repair is taken once");
 }
 
