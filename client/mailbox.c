@@ -17,7 +17,7 @@ _Static_assert(FAR_DONORS_MAX <= REPAIR_DONOR_MASK + 1, "a donor's field");
 
 int mailbox_open(struct mailbox *mailbox)
 {
-	*mailbox = (struct mailbox){.control_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+	mailbox->control_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (mailbox->control_wake < 0)
 		return -errno;
 	mailbox->rebuild_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -82,7 +82,9 @@ void mailbox_put_break(struct mailbox *mailbox, unsigned donor, uint32_t round, 
 
 bool mailbox_has_breaks(struct mailbox *mailbox)
 {
-	return atomic_load_explicit(&mailbox->broke, memory_order_relaxed) && atomic_exchange(&mailbox->broke, false);
+	/* Not relaxed: this load must not come before mailbox_control_is_awake(), or the break of a queue that found the
+	   control thread awake would wait for another wake-up. */
+	return atomic_load(&mailbox->broke) && atomic_exchange(&mailbox->broke, false);
 }
 
 int mailbox_take_break(struct mailbox *mailbox, unsigned donor, uint32_t round)

@@ -568,7 +568,7 @@ static uint64_t quiet_until(const struct far *far, const struct far_donor *donor
 
 void donors_tick(struct far *far, uint64_t now)
 {
-	const bool broke = mailbox_has_breaks(&far->mailbox);
+	const bool broke = far->open && mailbox_has_breaks(&far->mailbox);
 	struct donor_answer answer;
 
 	if (far->open)

@@ -27,6 +27,16 @@ static void the_newest_break_wins(void)
 	ok(mailbox_take_break(&mailbox, 3, 7) == 0, "a break of an earlier round is dropped at the first look");
 }
 
+static void a_break_is_noticed_once(void)
+{
+	mailbox_has_breaks(&mailbox);
+	ok(!mailbox_has_breaks(&mailbox), "no break is noticed before one is put");
+	mailbox_put_break(&mailbox, FAR_DONORS_MAX - 1, 1, -EPIPE);
+	ok(mailbox_has_breaks(&mailbox), "a break of the last donor is noticed");
+	ok(!mailbox_has_breaks(&mailbox), "a break is noticed once");
+	ok(mailbox_take_break(&mailbox, FAR_DONORS_MAX - 1, 1) == -EPIPE, "a noticed break can still be taken");
+}
+
 static void the_oldest_wait_is_kept(void)
 {
 	mailbox_put_wait(&mailbox, 1, 200);
@@ -88,6 +98,7 @@ int main(void)
 	if (mailbox_open(&mailbox) < 0)
 		return 1;
 	the_newest_break_wins();
+	a_break_is_noticed_once();
 	the_oldest_wait_is_kept();
 	a_wake_up_is_written_once_until_the_thread_is_awake();
 	each_suspect_donor_gets_a_repair();
