@@ -76,7 +76,12 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
    count by whole chunks, so the result may be too high, but is never too low. */
 static uint64_t far_memory(const struct far *far, uint64_t touched)
 {
-	return sizeof *far + far->donor_count * (sizeof *far->donors + FAR_URI_MAX + 2 * sizeof(uint64_t)) +
+	/* The parts of *far for donors that the store cannot have are never written, so they need no memory. */
+	const uint64_t unused =
+	    (FAR_DONORS_MAX - far->donor_places) *
+	    (sizeof *far->leases.donors + sizeof *far->mailbox.donors + sizeof *far->leases.failure_domains.names);
+
+	return sizeof *far - unused + far->donor_count * (sizeof *far->donors + FAR_URI_MAX + 2 * sizeof(uint64_t)) +
 	       donors_list_memory(far->list) + chunk_table_memory(&far->table, touched) +
 	       integrity_memory(&far->integrity, touched * far->table.pages) + warmth_memory(&far->warmth) +
 	       (far->config.encrypt ? FAR_SEALERS * seal_memory() + seal_library_memory() : 0) + far->queue_memory;

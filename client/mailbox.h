@@ -44,7 +44,7 @@ struct mailbox_repair {
 	unsigned donor;
 };
 
-/* Returns 0 or -errno. */
+/* *@mailbox is all zero. Returns 0 or -errno. */
 int mailbox_open(struct mailbox *mailbox);
 void mailbox_close(struct mailbox *mailbox);
 

@@ -58,6 +58,7 @@ int donors_file_parse(struct donors_file *file, const char *path, size_t length)
 	int error = 0;
 
 	file->count = 0;
+	file->length = length;
 	if (length > DONORS_FILE_BYTES) {
 		log_error("%s: larger than %u bytes: give a file of donors' addresses, one a line", path,
 			  DONORS_FILE_BYTES);

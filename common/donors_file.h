@@ -18,6 +18,7 @@ struct donors_file {
 	const char *uris[DONORS_FILE_DONORS];
 	unsigned lines[DONORS_FILE_DONORS];
 	unsigned count;
+	size_t length;                    /* the used bytes of `text` */
 	char text[DONORS_FILE_BYTES + 2]; /* more than the limit, so that a larger file is noticed */
 };
 

@@ -29,6 +29,7 @@ struct donors_list {
 	uint64_t held[FAR_DONORS_MAX];     /* how many slabs a leaving donor had at the last check */
 	uint64_t moved_at[FAR_DONORS_MAX]; /* when that number last changed */
 	const char *path;                  /* in `watch` */
+	_Atomic uint64_t memory;           /* bytes that were used at most so far */
 	struct donors_file file;
 };
 
@@ -38,6 +39,19 @@ static void watch_tell(const struct donors_list *list, int error)
 {
 	log_warning("cannot watch %s: %s: donors that are added or removed there are not noticed", list->path,
 		    format_errno(error));
+}
+
+/* Reads the file. The memory that no file has needed yet is not present. */
+static bool file_read(struct donors_list *list)
+{
+	struct donors_file *file = &list->file;
+	const bool good = donors_file_read(list->path, file) == 0;
+	const uint64_t unused = sizeof file->text - file->length +
+				(DONORS_FILE_DONORS - file->count) * (sizeof *file->uris + sizeof *file->lines);
+
+	if (list->memory < sizeof *list - unused)
+		list->memory = sizeof *list - unused;
+	return good;
 }
 
 int donors_list_open(const char *path, struct donors_list **ret_list)
@@ -55,7 +69,7 @@ int donors_list_open(const char *path, struct donors_list **ret_list)
 	error = file_watch_open(&list->watch, path); /* before the file is read, so that no change is missed */
 	if (error < 0)
 		watch_tell(list, error);
-	list->good = donors_file_read(path, &list->file) == 0;
+	list->good = file_read(list);
 	*ret_list = list;
 	return 0;
 }
@@ -89,7 +103,7 @@ void donors_list_close(struct donors_list *list)
 
 uint64_t donors_list_memory(const struct donors_list *list)
 {
-	return list ? sizeof *list : 0;
+	return list ? list->memory : 0;
 }
 
 void donors_list_noticed(struct donors_list *list)
@@ -310,7 +324,7 @@ void donors_list_tick(struct far *far, uint64_t now)
 
 	if (list && list->changed) {
 		list->changed = false;
-		list->good = donors_file_read(list->path, &list->file) == 0;
+		list->good = file_read(list);
 		if (list->good && version_check(far))
 			version_follow(far, now);
 	}

@@ -11,7 +11,9 @@
 void leases_init(struct leases *leases, const struct leases_config *config, struct chunk_table *table,
 		 struct integrity *integrity)
 {
-	*leases = (struct leases){.config = *config, .table = table, .integrity = integrity};
+	leases->config = *config;
+	leases->table = table;
+	leases->integrity = integrity;
 	leases->lacking = table->replicas > 1;
 	random_seed(&leases->random, config->seed);
 }

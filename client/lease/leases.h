@@ -188,7 +188,8 @@ struct leases {
 	struct leases_action actions[LEASES_ACTIONS];
 };
 
-/* @table and @integrity must outlive @leases. */
+/* *@leases is all zero. Its arrays are not written here, so that places without a donor need no memory. @table and
+   @integrity must outlive @leases. */
 void leases_init(struct leases *leases, const struct leases_config *config, struct chunk_table *table,
 		 struct integrity *integrity);
 bool leases_next(struct leases *leases, struct leases_action *ret_action);

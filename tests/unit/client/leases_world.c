@@ -14,6 +14,7 @@ void world_open(uint64_t chunks, unsigned donors, unsigned replicas, uint64_t se
 
 	chunk_table_open(&world.table, chunks * CHUNK_PAGES, CHUNK_PAGES, replicas);
 	integrity_open(&world.integrity, chunks * CHUNK_PAGES);
+	world.leases = (struct leases){0};
 	leases_init(&world.leases, &config, &world.table, &world.integrity);
 	leases_recalls_open(&world.leases);
 }

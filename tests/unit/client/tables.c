@@ -41,6 +41,7 @@ void tables_use(struct chunk_table *table, struct integrity *integrity, const vo
 	uint64_t slab, now = 1;
 	uint32_t request, epoch;
 
+	leases = (struct leases){0};
 	leases_init(&leases, &leasing, table, integrity);
 	for (unsigned i = 0; i < TABLES_DONORS; i++) {
 		leases_donor_adopt(&leases, i, claims_count(table, i));

@@ -181,6 +181,7 @@ static void hindered_chunks_detach_after_the_claims(void)
 
 	chunk_table_open(&world.table, HINDERED, 1, 2);
 	integrity_open(&world.integrity, HINDERED);
+	world.leases = (struct leases){0};
 	leases_init(&world.leases, &config, &world.table, &world.integrity);
 	for (unsigned i = 0; i < 2; i++)
 		leases_donor_heard(&world.leases, i, 0);
