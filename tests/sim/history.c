@@ -200,6 +200,7 @@ static void draw_program(struct history *history, unsigned index, uint64_t chunk
 	config.far.backup = history->seed % 5 == 2 ? disk_path(index) : NULL;
 	config.far.scrub_rate = history->seed % 3 == 0 ? SCRUB_RATE : 0;
 	config.far.encrypt = history->seed % 4 == 1;
+	config.far.connect_late = history->seed % 7 == 3;
 	config.far.last_timeout_ms = (unsigned)(history->last_timeout_ns / MS);
 	config.lent = donors_lend_to;
 	config.rests = history->rests;

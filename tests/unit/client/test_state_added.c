@@ -2,6 +2,7 @@
  * state: donors that are added to the store of a state file. They are known when the store is adopted, and a death at
  * any moment leaves a valid file.
  */
+#include "common/format.h"
 #include "common/log.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/client/state_file.h"
@@ -95,6 +96,48 @@ static void addresses_of_added_donors_are_compared(void)
 	   "a store with an added donor is adopted with the addresses of all its donors");
 	named[DONORS] = "tcp://10.0.0.5";
 	ok(state_file_adopt(file, &all) == -EINVAL, "another address in the place of an added donor is refused");
+	close(file);
+}
+
+static void donors_beyond_the_header_are_kept(void)
+{
+	static char texts[FAR_DONORS_MAX][32];
+	static const char *many[FAR_DONORS_MAX];
+	struct far_config wanted = config;
+	struct state *state;
+	unsigned wrong = 0;
+
+	for (unsigned i = 0; i < FAR_DONORS_MAX; i++) {
+		format_text(texts[i], sizeof texts[i], "tcp://10.1.0.1:%u", 1 + i);
+		many[i] = texts[i];
+	}
+	wanted.donors = many;
+	wanted.donor_count = FAR_DONORS_MAX - 1;
+	file = memfd_create("state", MFD_CLOEXEC);
+	state = state_file_open(file);
+	ok(state_create(state, &wanted, wanted.pages, CHUNK_PAGES, id) == 0, "a store of %u donors is created",
+	   wanted.donor_count);
+	for (unsigned i = 0; i < wanted.donor_count; i++)
+		*state_incarnation(state, i) = 1000 + i;
+	state_close(state, false);
+	state = adopted_or_die(&wanted);
+	ok(state_donor_count(state) == wanted.donor_count && state_donor_places(state) == FAR_DONORS_MAX,
+	   "the adopted store has as many donors, and a place for one more");
+	for (unsigned i = 0; i < wanted.donor_count; i++)
+		wrong += strcmp(state_uri(state, i), many[i]) || *state_incarnation(state, i) != 1000 + i;
+	ok(!wrong, "each donor has its address and its incarnation");
+	state_donor_add(state, many[FAR_DONORS_MAX - 1]);
+	state_close(state, false);
+	ok(state_file_adopt(file, &wanted) == -EINVAL, "one donor fewer than the store has is refused");
+	wanted.donor_count++;
+	ok(state_file_adopt(file, &wanted) == 0, "the store is adopted with the last possible donor added");
+	many[STATE_DONORS] = "tcp://10.2.0.1:1";
+	ok(state_file_adopt(file, &wanted) == -EINVAL, "another address beyond the header is refused");
+	many[STATE_DONORS] = texts[STATE_DONORS];
+	state = adopted_or_die(&wanted);
+	memset(state_uri(state, FAR_DONORS_MAX - 1), 'x', FAR_URI_MAX);
+	state_close(state, false);
+	ok(state_file_adopt(file, &wanted) == -EINVAL, "an address beyond the header that never ends is refused");
 	close(file);
 }
 
@@ -197,6 +240,7 @@ int main(void)
 	log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 	added_donors_are_kept();
 	addresses_of_added_donors_are_compared();
+	donors_beyond_the_header_are_kept();
 	a_death_while_a_donor_is_added_leaves_a_valid_file();
 	leavings_of_a_death_do_no_harm();
 	return tap_done();
