@@ -105,7 +105,8 @@ _Atomic uint64_t *state_incarnation(struct state *state, unsigned donor);
    the control thread. */
 void state_donor_add(struct state *state, const char *uri);
 
-/* These functions, and those about donors, need a store that was created or adopted. Their results are valid until state_close(). */
+/* These functions, and those about donors, need a store that was created or adopted. Their results are valid until
+   state_close(). */
 struct state_header *state_header(struct state *state);
 void state_tables(struct state *state, struct chunk_table *ret_table, struct integrity *ret_integrity);
 

@@ -15,7 +15,8 @@
  * bytes of that write.
  *
  * Waiting. A connection is `active` while it has operations in flight, and for TCP_IDLE_POLLS polls after its last
- * input (one poll if the fabric carries only messages). Each poll calls recv() on the active connections. Other connections wait until the poller reports input.
+ * input, or for one poll if the fabric carries only messages. Each poll calls recv() on the active connections. Other
+ * connections wait until the poller reports input.
  */
 #include "fabric/tcp/tcp.h"
 
@@ -339,7 +340,7 @@ static bool conn_stays(struct tcp_conn *conn, bool moved)
 	if (conn->state != TCP_STATE_ESTABLISHED)
 		return false;
 	conn->idle = moved ? 0 : conn->idle + 1;
-	/* Of many connections for messages, each poll would otherwise call recv() on all that had input lately. */
+	/* With many connections for messages, recv() on all connections with input lately would make each poll slow. */
 	idle_polls = fabric_get_config(conn->base.fabric)->messages_only ? 1 : TCP_IDLE_POLLS;
 	return conn->op_head != conn->op_tail || conn->idle < idle_polls;
 }

@@ -4,8 +4,9 @@ a farpage-memserver on loopback that lends 64 MiB. Slabs have 1 MiB, so that the
 of memory. The times are medians of three rounds; memory and counts are those of the last round.
 
 The client's memory, descriptors and threads are those of a store with one queue (a pager has two queues more), with two
-chunks for each donor. With 1,000 donors the heartbeat is 1 s, or two processors could not serve all daemons. "Idle" means that nobody reads or writes: the client and the donors only send heartbeats. Faults
-are those of a pager with a single-threaded program.
+chunks for each donor. With 1,000 donors the heartbeat is 1 s, or two processors could not serve all daemons. "Idle"
+means that nobody reads or writes: the client and the donors only send heartbeats. Faults are those of a pager with a
+single-threaded program.
 """
 import os
 import statistics
