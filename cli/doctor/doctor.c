@@ -21,7 +21,7 @@ struct doctor_options {
 	struct config_list donors;
 	const char *key_file;
 	uint64_t donate, swap;
-	bool json, verbose;
+	bool encrypt, json, verbose;
 };
 
 /* Returns true if no row before @row has the same reading function. */
@@ -79,6 +79,7 @@ static int examine(const struct doctor_options *options, const uint8_t *key)
 	host.key = key;
 	host.donate = options->donate;
 	host.swap = options->swap;
+	host.encrypt = options->encrypt;
 	/* With --donate alone, it does not matter whether this host can run programs. */
 	host.client = !options->donate || options->donors.count || options->swap;
 	for (unsigned i = 0; i < options->donors.count; i++)
@@ -130,6 +131,7 @@ int command_doctor(int argc, char **argv)
 	     "check whether this host can lend that much; without --donor, check nothing else"},
 	    {"swap", CONFIG_SIZE, &options.swap, 0, 0, "SIZE",
 	     "check how safe a swap device of that size would be: unsafe conditions are failures"},
+	    {"encrypt", CONFIG_FLAG, &options.encrypt, 0, 0, NULL, "with --swap: the device encrypts its pages"},
 	    {"json", CONFIG_FLAG, &options.json, 0, 0, NULL, "print JSON: an array of findings"},
 	    {"verbose", CONFIG_FLAG, &options.verbose, 0, 0, NULL,
 	     "also show skipped checks, and why each passed check matters"},
@@ -145,6 +147,10 @@ int command_doctor(int argc, char **argv)
 		return COMMAND_USAGE;
 	if (options.key_file && !options.donors.count) {
 		log_error("doctor: --key FILE is for donors, and none is named; add --donor URI");
+		return COMMAND_USAGE;
+	}
+	if (options.encrypt && !options.swap) {
+		log_error("doctor: --encrypt is for a swap device, and none is named; add --swap SIZE");
 		return COMMAND_USAGE;
 	}
 	if (options.key_file && auth_key_load_or_tell(options.key_file, key) < 0)

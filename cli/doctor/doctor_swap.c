@@ -13,14 +13,15 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define DAEMON_BYTES (UINT64_C(64) << 20) /* the daemon's memory, without DAEMON_PAGE_BYTES for each page in use */
+#define DAEMON_BYTES (UINT64_C(64) << 20) /* the daemon's memory, without that for each page in use */
 #define DAEMON_PAGE_BYTES 16
+#define DAEMON_PAGE_BYTES_ENCRYPTED 32
 #define PAGE 4096
 #define CLUSTER_DEFAULT 3 /* the kernel's default of vm.page-cluster */
 
 uint64_t doctor_swap_daemon_bytes(const struct host *host)
 {
-	return DAEMON_BYTES + host->swap / PAGE * DAEMON_PAGE_BYTES;
+	return DAEMON_BYTES + host->swap / PAGE * (host->encrypt ? DAEMON_PAGE_BYTES_ENCRYPTED : DAEMON_PAGE_BYTES);
 }
 
 bool doctor_swap_locks(const struct host *host)

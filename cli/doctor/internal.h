@@ -115,6 +115,7 @@ struct host {
 	const uint8_t *key; /* AUTH_KEY_SIZE bytes, or NULL */
 	uint64_t donate;    /* bytes to lend, or 0 if this host is not a donor */
 	uint64_t swap;      /* bytes of the requested swap device, or 0 for none */
+	bool encrypt;       /* the requested swap device encrypts its pages */
 	bool client;        /* this host should be able to run programs */
 	bool rdma_wanted;   /* at least one donor is named as rdma:// */
 

@@ -123,6 +123,9 @@ static void memory_and_tools_for_swap_are_judged(void)
 	host.probe_count = 2;
 	host.probes[0].figures = host.probes[1].figures = (struct far_donor_info){.donated = 8 * GIB};
 	ok(doctor_swap_daemon_bytes(&host) == 128 * MIB, "a daemon takes 16 bytes more for each page of its device");
+	host.encrypt = true;
+	ok(doctor_swap_daemon_bytes(&host) == 192 * MIB, "a daemon that encrypts takes 32 bytes more for each page");
+	host.encrypt = false;
 	says("swap.group", &host, PASS, "no limit", "", "doctor passes a daemon without a limit from a control group");
 	host.memory.group_limit = GIB;
 	host.memory.group_left = 128 * MIB;
