@@ -33,8 +33,10 @@ machine_make() {
 }
 
 boot() {
+	# A new /tmp would hide sources that are in /tmp.
 	# shellcheck disable=SC2016 # expanded there
-	unshare --pid --fork --mount --mount-proc bash -c 'mount -t tmpfs -o mode=755 tmpfs /run && mount -t tmpfs tmpfs /tmp &&
+	unshare --pid --fork --mount --mount-proc bash -c 'mount -t tmpfs -o mode=755 tmpfs /run &&
+		case $PWD in /tmp/*) ;; *) mount -t tmpfs tmpfs /tmp ;; esac &&
 		exec env -i container= PATH="$PATH" SYSTEMD_GENERATOR_PATH=/nowhere \
 			/lib/systemd/systemd --log-target=kmsg --unit=multi-user.target' </dev/null 9>&- &
 	init=
@@ -123,7 +125,7 @@ install() {
 	donor_copy=$(guide 'scp build-packages/*.deb root@10.0.0.7:')
 	client_copy=$(guide 'scp build-packages/*.deb root@10.0.0.20:')
 	at client "cd $VM_DIRECTORY && $donor_copy && $client_copy"
-	ok $? "the packages are copied to both machines" || note "$SAID"
+	ok $? "the packages are copied to both machines" || guest_fail "$SAID"
 	# Both at the same time, because this takes a minute.
 	(
 		typed donor 'apt install ./farpage_*.deb ./farpage-memserver_*.deb libmicrohttpd12' || note "$SAID"
