@@ -32,6 +32,8 @@ int leases_choose(struct leases *leases, const struct donor_set *tried, const st
 /* Like leases_choose() with @all, but chooses only among leaving donors. Used for a chunk if no other donor has a
    free slab. */
 int leases_choose_leaving(struct leases *leases, const struct donor_set *tried, const struct few_donors *used);
+/* Returns true if @donor is one of @donors, or a mate of one. */
+bool leases_has_mate_in(const struct leases *leases, unsigned donor, const struct few_donors *donors);
 /* Returns true if no two of @slots are on mates. EMPTY slots do not count. */
 bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slots[]);
 /* Requests a slab of the donor. Returns the request's number. */

@@ -84,7 +84,7 @@ bool leases_donors_missing(const struct leases *leases)
 	       failure_domains_count(&leases->failure_domains, leases->config.donor_count) < leases->table->replicas;
 }
 
-static bool has_mate_in(const struct leases *leases, unsigned donor, const struct few_donors *donors)
+bool leases_has_mate_in(const struct leases *leases, unsigned donor, const struct few_donors *donors)
 {
 	for (unsigned i = 0; i < donors->count; i++)
 		if (failure_domains_are_mates(&leases->failure_domains, donor, donors->donors[i]))
@@ -99,7 +99,7 @@ bool leases_slots_apart(const struct leases *leases, const struct chunk_slot slo
 	for (unsigned i = 0; i < FAR_SLOTS_MAX; i++) {
 		if (slots[i].state == SLOT_EMPTY)
 			continue;
-		if (has_mate_in(leases, slots[i].donor, &before))
+		if (leases_has_mate_in(leases, slots[i].donor, &before))
 			return false;
 		few_donors_add(&before, slots[i].donor);
 	}
@@ -122,7 +122,8 @@ static int choose(struct leases *leases, const struct donor_set *tried, const st
 		if (all)
 			free[i]++;
 		if (!donor->live || donor->away || donor_set_has(tried, i) ||
-		    donor_set_has(&leases->failure_domains.leaving, i) != leaving || has_mate_in(leases, i, used))
+		    donor_set_has(&leases->failure_domains.leaving, i) != leaving ||
+		    leases_has_mate_in(leases, i, used))
 			free[i] = 0;
 	}
 	return placement_choose(&leases->random, free, leases->config.donor_count);

@@ -211,10 +211,7 @@ static bool join_is_apart(const struct leases *leases, const struct leases_join 
 {
 	struct few_donors used = leases_used(leases, join->chunk, replica, NULL);
 
-	for (unsigned i = 0; i < used.count; i++)
-		if (failure_domains_are_mates(&leases->failure_domains, join->slot.donor, used.donors[i]))
-			return false;
-	return true;
+	return !leases_has_mate_in(leases, join->slot.donor, &used);
 }
 
 void leases_join_granted(struct leases *leases, struct leases_join *join, const struct chunk_slot *slot, uint64_t now)
