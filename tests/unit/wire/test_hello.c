@@ -1,29 +1,11 @@
 /* wire: a hello and a reject decode to what was sent, and every wrong byte is refused. */
-#include "common/random.h"
 #include "tests/lib/tap.h"
+#include "tests/unit/wire/bytes.h"
 #include "wire/wire.h"
 
 #include <errno.h>
 
 static struct random_state randomness;
-
-static void random_bytes(uint8_t *bytes, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (uint8_t)random_next(&randomness);
-}
-
-/* Returns true if every byte of @object is still 0x5a. */
-static bool is_untouched(const void *object, size_t size)
-{
-	const uint8_t *bytes = object;
-
-	for (size_t i = 0; i < size; i++) {
-		if (bytes[i] != 0x5a)
-			return false;
-	}
-	return true;
-}
 
 static struct wire_hello random_hello(unsigned role)
 {
@@ -32,11 +14,11 @@ static struct wire_hello random_hello(unsigned role)
 	memset(&hello, 0, sizeof hello);
 	hello.version = WIRE_VERSION;
 	hello.role = (uint8_t)role;
-	random_bytes(hello.id, sizeof hello.id);
+	random_bytes(&randomness, hello.id, sizeof hello.id);
 	if (role == WIRE_SESSION) {
-		random_bytes(hello.nonce, sizeof hello.nonce);
+		random_bytes(&randomness, hello.nonce, sizeof hello.nonce);
 	} else {
-		random_bytes(hello.mac, sizeof hello.mac);
+		random_bytes(&randomness, hello.mac, sizeof hello.mac);
 		hello.counter = random_next(&randomness);
 	}
 	return hello;

@@ -1,7 +1,7 @@
 /* wire: every message decodes to the message that was sent, and every wrong byte is refused. */
-#include "common/random.h"
 #include "fabric/fabric.h"
 #include "tests/lib/tap.h"
+#include "tests/unit/wire/bytes.h"
 #include "wire/wire.h"
 
 #include <assert.h>
@@ -13,12 +13,6 @@ static_assert(WIRE_SEALED_MAX == FABRIC_MESSAGE_MAX && WIRE_MESSAGE_MAX + WIRE_S
 	      "a sealed message fills a message of the fabric");
 
 static struct random_state randomness;
-
-static void random_bytes(uint8_t *bytes, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (uint8_t)random_next(&randomness);
-}
 
 static struct wire_capacity random_capacity(void)
 {
@@ -90,7 +84,7 @@ static void random_revocation(struct wire_message *message)
 		message->holder_reply.slabs = (uint32_t)random_next(&randomness);
 		message->holder_reply.away = random_next(&randomness) & 1;
 		message->holder_reply.held_s = (uint32_t)random_next(&randomness);
-		random_bytes(message->holder_reply.name, WIRE_NAME_SIZE);
+		random_bytes(&randomness, message->holder_reply.name, WIRE_NAME_SIZE);
 		snprintf(message->holder_reply.peer, WIRE_ADDRESS_SIZE, "tcp://10.0.0.7:%u",
 			 (unsigned)random_below(&randomness, 65536));
 		random_text(message->holder_reply.key, WIRE_KEY_NAME_SIZE);
@@ -109,18 +103,18 @@ static struct wire_message random_message(unsigned type)
 	message.request = (uint32_t)random_next(&randomness);
 	switch (type) {
 	case WIRE_CHALLENGE:
-		random_bytes(message.challenge.nonce, WIRE_NONCE_SIZE);
+		random_bytes(&randomness, message.challenge.nonce, WIRE_NONCE_SIZE);
 		message.challenge.needs_key = random_next(&randomness) & 1;
 		break;
 	case WIRE_PROOF:
-		random_bytes(message.proof.mac, WIRE_MAC_SIZE);
+		random_bytes(&randomness, message.proof.mac, WIRE_MAC_SIZE);
 		message.proof.has_key = random_next(&randomness) & 1;
 		message.proof.grace_ms = (uint32_t)random_next(&randomness);
 		message.proof.closed_ms = (uint32_t)random_next(&randomness);
 		random_about(&message.proof.about);
 		break;
 	case WIRE_WELCOME:
-		random_bytes(message.welcome.mac, WIRE_MAC_SIZE);
+		random_bytes(&randomness, message.welcome.mac, WIRE_MAC_SIZE);
 		message.welcome.grace_ms = (uint32_t)random_next(&randomness);
 		message.welcome.heartbeat_ms = (uint32_t)random_next(&randomness);
 		message.welcome.incarnation = random_next(&randomness);
@@ -161,18 +155,6 @@ static struct wire_message random_message(unsigned type)
 		random_revocation(&message);
 	}
 	return message;
-}
-
-/* Returns true if every byte of @object is still 0x5a. */
-static bool is_untouched(const void *object, size_t size)
-{
-	const uint8_t *bytes = object;
-
-	for (size_t i = 0; i < size; i++) {
-		if (bytes[i] != 0x5a)
-			return false;
-	}
-	return true;
 }
 
 static bool refuses(const uint8_t *bytes, size_t size)
