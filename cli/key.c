@@ -14,11 +14,9 @@
 static void key_help(void)
 {
 	printf("usage: farpage key FILE\n\n"
-	       "Makes a new random key and writes it to FILE, which only its owner can read (mode 0600). An existing "
-	       "file\n"
-	       "is not changed. Donors and their clients prove to each other that they have the same key. So copy the "
-	       "file\n"
-	       "to each of them in a way that you trust, and name the copy with --key.\n\n"
+	       "Makes a new random key and writes it to FILE, which only its owner can read (mode 0600). An\n"
+	       "existing file is not changed. Donors and their clients prove to each other that they have the same\n"
+	       "key. So copy the file to each of them in a way that you trust, and name the copy with --key.\n\n"
 	       "  farpage key /etc/farpage/key\n"
 	       "  farpage-memserver --listen tcp://10.0.0.7:7470 --donate 16G --key /etc/farpage/key\n"
 	       "  farpage run --local 2G --donor tcp://10.0.0.7:7470 --key /etc/farpage/key -- COMMAND\n");

@@ -251,11 +251,10 @@ static void drain_help(const struct config_setting *settings)
 	printf("usage: farpage donors drain URI [URI...] [OPTION...]\n"
 	       "       farpage donors drain @FILE [OPTION...]\n\n"
 	       "Empties a donor, for maintenance: the donor lends nothing more, and recalls all its slabs from its\n"
-	       "clients. The command waits until the clients have released the slabs, and then says that the donor may "
-	       "be\n"
-	       "powered off. If the command is ended, the drain continues; farpage donors undrain ends the drain. "
-	       "Several\n"
-	       "donors are drained at the same time. To drain one after the other, see farpage donors roll.\n\n");
+	       "clients. The command waits until the clients have released the slabs, and then says that the donor\n"
+	       "may be powered off. If the command is ended, the drain continues; farpage donors undrain ends the\n"
+	       "drain. Several donors are drained at the same time. To drain one after the other, see farpage donors\n"
+	       "roll.\n\n");
 	config_help(settings);
 	printf("\n"
 	       "  farpage donors drain tcp://10.0.0.7 --key /etc/farpage/key\n");
