@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* The most donors that are asked at a time. Each thread opens sockets and a ring of its own. */
+/* The most donors that are asked at a time. Each thread opens sockets of its own. */
 #define ASK_THREADS_MAX 64u
 
 struct ask_list {

@@ -332,7 +332,7 @@ int handler_open(struct handler *handler, struct core *core, uint64_t budget, un
 	return result;
 }
 
-/* Runs in the handler's thread, for the reason given at open_evictor() in evictor.c. */
+/* Runs in the handler's thread, because only the thread that opens a queue may use it. */
 static int open_queue(void *argument)
 {
 	struct handler *handler = argument;

@@ -81,7 +81,8 @@ expect "the kernel's trace has no page fault of the daemon" 0 "$(traced | grep -
 # Once a second the main thread, on which no request waits, publishes the status: getpid, getppid, pwrite64 and ftruncate.
 publishes="-$(device_worker swap) .* NR (18|39|77|110) "
 expect "the daemon makes only system calls that serve its queues" "" \
-	"$(traced | grep -v page_fault | grep -Ev -- "$publishes" | sed 's/^ *\(.*\)-[0-9]* .*: \(sys_enter.*\)/\1 \2/' | sort | uniq -c | head -20)"
+	"$(traced | grep -v page_fault | grep -Ev -- "$publishes" |
+		sed 's/^ *\(.*\)-[0-9]* .*: \(sys_enter.*\)/\1 \2/' | sort | uniq -c | head -20)"
 
 # Shows that the trace works.
 trace_start $$
