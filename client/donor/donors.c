@@ -6,7 +6,6 @@
 #include "client/donor/donors_tell.h"
 #include "client/donor/internal.h"
 #include "client/io/far_queue.h"
-#include "client/rebuild/rebuild.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
@@ -34,7 +33,7 @@
 
 /* --- Donors that go away and return ---------------------------------------------------------------------------- */
 
-static void queues_wake(struct far *far, bool all)
+void donors_wake_queues(struct far *far, bool all)
 {
 	struct far_queue *queue;
 
@@ -50,7 +49,7 @@ void donors_round_end(struct far *far, struct far_donor *donor)
 	if (donor->round & 1)
 		donor->round++;
 	far->changes++;
-	queues_wake(far, true);
+	donors_wake_queues(far, true);
 }
 
 /* Begins a new round. Data connections of this round use the key of the current session. */
@@ -62,7 +61,7 @@ static void round_begin(struct far *far, struct far_donor *donor)
 	donor->round++;
 	pthread_mutex_unlock(&far->attach);
 	far->changes++;
-	queues_wake(far, true);
+	donors_wake_queues(far, true);
 }
 
 uint64_t donors_free_bytes(const struct far_donor *donor)
@@ -185,7 +184,7 @@ static void donor_bury(struct far *far, unsigned index, uint64_t now)
 
 static void donor_do(struct far *far, unsigned index, enum comeback_step step, uint64_t now);
 
-static void donor_broke(struct far *far, unsigned index, int status, uint64_t now)
+void donors_broke(struct far *far, unsigned index, int status, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
 	uint16_t reason = donor->session.donor.reason;
@@ -207,7 +206,7 @@ static void donor_try(struct far *far, unsigned index, uint64_t now)
 		connect_ms = DONORS_TRY_MS * donor->comeback.tries;
 	donors_session_open(far, donor, donor->adopted ? donor->uri : donor->via, connect_ms, now);
 	if (donor->session.donor.state == DONOR_LOST)
-		donor_broke(far, index, donor->session.donor.status, now);
+		donors_broke(far, index, donor->session.donor.status, now);
 }
 
 static bool claim_send(struct far_donor *donor, uint64_t now)
@@ -227,7 +226,7 @@ static void donor_claim(struct far *far, unsigned index, uint64_t now)
 	struct far_donor *donor = &far->donors[index];
 
 	if (!claim_send(donor, now))
-		donor_broke(far, index, donor->session.donor.status, now);
+		donors_broke(far, index, donor->session.donor.status, now);
 	else if (claims_over(&donor->claims))
 		donor_do(far, index, comeback_claimed(&donor->comeback), now);
 }
@@ -303,7 +302,7 @@ static void twin_refuse(struct far *far, unsigned index, unsigned other, uint64_
 	donor->added = false; /* the user was told already why the donor is not used */
 	donor->twin = true;
 	session_suspend(&donor->session);
-	donor_broke(far, index, -EINVAL, now);
+	donors_broke(far, index, -EINVAL, now);
 }
 
 static void donor_welcomed(struct far *far, unsigned index, uint64_t now)
@@ -324,7 +323,7 @@ static void donor_welcomed(struct far *far, unsigned index, uint64_t now)
 				  "with the same --slab",
 				  donor->uri);
 		donor->added = false;
-		donor_broke(far, index, -EINVAL, now);
+		donors_broke(far, index, -EINVAL, now);
 		return;
 	}
 	claims_begin(&donor->claims, &far->table, index);
@@ -339,7 +338,7 @@ static void claim_answered(struct far *far, unsigned index, const struct wire_me
 
 	if (message->type == WIRE_DENIED && message->denied.reason == WIRE_REASON_TAKEN) {
 		if (donors_recall_claim_taken(far, index, message->request, now) < 0)
-			donor_broke(far, index, -EPROTO, now);
+			donors_broke(far, index, -EPROTO, now);
 		else
 			donor_claim(far, index, now);
 		return;
@@ -352,7 +351,7 @@ static void claim_answered(struct far *far, unsigned index, const struct wire_me
 		status = claims_confirmed(&donor->claims, message->request, message->granted.slab,
 					  message->granted.address, message->granted.rkey);
 	if (status < 0) {
-		donor_broke(far, index, status, now);
+		donors_broke(far, index, status, now);
 		return;
 	}
 	leases_recall_void(&far->leases, message->request / FAR_SLOTS_MAX, message->request % FAR_SLOTS_MAX);
@@ -384,7 +383,7 @@ static void lease_answered(struct far *far, unsigned index, const struct wire_me
 		break;
 	}
 	if (!asked)
-		donor_broke(far, index, -EPROTO, now);
+		donors_broke(far, index, -EPROTO, now);
 }
 
 static void donor_answered(struct far *far, unsigned index, const struct wire_message *message, uint64_t now)
@@ -394,7 +393,7 @@ static void donor_answered(struct far *far, unsigned index, const struct wire_me
 	donor_heard(donor);
 	leases_donor_heard(&far->leases, index, donors_free_bytes(donor));
 	if (message->type == WIRE_GRANTED && message->granted.bytes < far->leases.config.slab_bytes)
-		donor_broke(far, index, -EPROTO, now);
+		donors_broke(far, index, -EPROTO, now);
 	else if (donor->comeback.state == COMEBACK_CLAIMING)
 		claim_answered(far, index, message, now);
 	else
@@ -416,7 +415,7 @@ static void donor_news(struct far *far, unsigned index, const struct donor_answe
 		return;
 	case DONOR_IS_LOST:
 		if (far->open)
-			donor_broke(far, index, donor->session.donor.status, now);
+			donors_broke(far, index, donor->session.donor.status, now);
 		return;
 	case DONOR_ANSWERED:
 		if (far->open)
@@ -454,8 +453,8 @@ static void reports_take(struct far *far, unsigned index, uint64_t now)
 	uint64_t since;
 
 	if (status < 0)
-		donor_broke(far, index, status, now);
-	/* Loads the wait only now, because donor_broke() may have ended the round, which clears the waits of that
+		donors_broke(far, index, status, now);
+	/* Loads the wait only now, because donors_broke() may have ended the round, which clears the waits of that
 	   round. */
 	since = mailbox_oldest_wait(&far->mailbox, index);
 	if (since && donor->comeback.state != COMEBACK_UP)
@@ -469,70 +468,6 @@ static uint64_t tell_due(const struct far *far, const struct far_donor *donor)
 	if (donor->told || !comeback_is_waited_for(&donor->comeback) || donor->comeback.unknown)
 		return UINT64_MAX;
 	return patience_at(&far->patience, donor->away_at + DONORS_TELL_NS);
-}
-
-/* Carries out an action that needs no message to a donor. Returns false if the action needs a message. */
-static bool action_is_ours(struct far *far, const struct leases_action *action)
-{
-	switch (action->kind) {
-	case LEASES_ASK:
-	case LEASES_RELEASE:
-		return false;
-	case LEASES_WAKE:
-		return true;
-	case LEASES_FILL:
-	case LEASES_DRAIN:
-	case LEASES_LEAVE:
-		if (action->kind == LEASES_LEAVE)
-			donors_tell_leaving(far);
-		fill_give(&far->rebuild->fill, action);
-		mailbox_wake_rebuild(&far->mailbox);
-		return true;
-	case LEASES_LACKING:
-	case LEASES_WHOLE:
-		donors_tell_replicas(far, action->kind == LEASES_WHOLE);
-		return true;
-	}
-	return true;
-}
-
-static void figures_publish(struct far *far)
-{
-	for (unsigned i = 0; i < far->donor_count; i++)
-		atomic_store_explicit(&far->leased_here[i], far->leases.donors[i].held * far->leases.config.slab_bytes,
-				      memory_order_relaxed);
-}
-
-void donors_act(struct far *far, uint64_t now)
-{
-	struct leases_action action;
-	bool wake = false;
-
-	while (leases_next(&far->leases, &action)) {
-		struct far_donor *donor = &far->donors[action.donor];
-		struct wire_message message = {.request = action.request};
-
-		if (action_is_ours(far, &action)) {
-			wake |= action.kind == LEASES_WAKE;
-			continue;
-		}
-		far->quiet[action.donor] = 0;
-		message.type = action.kind == LEASES_ASK ? WIRE_LEASE : WIRE_RELEASE;
-		if (action.kind == LEASES_RELEASE)
-			message.release.slab = action.slab;
-		if (donor->comeback.state == COMEBACK_UP && !session_request(&donor->session, &message, now))
-			donor_broke(far, action.donor, donor->session.donor.status, now);
-	}
-	if (wake) {
-		figures_publish(far); /* first: who has waited for a slab may ask for the figures */
-		queues_wake(far, false);
-	}
-}
-
-void donors_carry_out(struct far *far, uint64_t now)
-{
-	donors_act(far, now);
-	figures_publish(far);
 }
 
 /* Prolongs the patience with a donor that has the last copy of a page. But an adoption must succeed or fail soon, because

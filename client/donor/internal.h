@@ -1,6 +1,6 @@
 /*
- * internal: functions that donors.c and donors_open.c (opening and adopting a store) share. donors_list.c uses
- * some of them, too.
+ * internal: functions that donors.c, donors_act.c (actions of the lease planner) and donors_open.c (opening and
+ * adopting a store) share. donors_list.c uses some of them, too.
  *
  * Threads: the control thread.
  */
@@ -9,6 +9,10 @@
 
 #include "client/donor/donors.h"
 
+/* Wakes the queues whose requests wait, or all queues if @all is true. */
+void donors_wake_queues(struct far *far, bool all);
+/* Called when the connection to the donor has ended with @status, or must not be used any more. */
+void donors_broke(struct far *far, unsigned index, int status, uint64_t now);
 /* Starts a session with the donor at @uri. The session is LOST if the donor is not reached within @connect_ms. */
 void donors_session_open(struct far *far, struct far_donor *donor, const char *uri, unsigned connect_ms, uint64_t now);
 /* Ends the donor's current round, if any. Wakes all queues, which then end their connections to the donor. */
