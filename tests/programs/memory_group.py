@@ -18,6 +18,7 @@ def write_setting(path, text):
 
 
 FIRST_PRIORITY = "32767" # before any swap space that the machine has of its own
+HIGH_PART = 8 # memory.high is 1/HIGH_PART of the limit below it
 
 
 def command(*words):
@@ -36,19 +37,21 @@ def swap_on(path):
 
 class MemoryGroup:
     """
-    A control group (version 1 or 2) that limits resident memory to @limit bytes. While it stands, its memory.stat is
-    read every 10 ms: with version 1, jobs are killed for lack of memory with swap free otherwise.
+    A control group (version 1 or 2) that limits resident memory to @limit bytes. The kernel would kill jobs for lack of
+    memory with swap space free, when all their pages are being written to it. With version 1, the group's memory.stat
+    is read every 10 ms against this. With version 2, memory.high is a little below the limit, so the kernel slows the
+    job down first (run_group.h does the same).
     """
 
     def __init__(self, limit, purpose="bench"):
         name = f"farpage-job-{purpose}-{os.getpid()}" # farpage-NAME is the daemon's of device NAME
         if Path("/sys/fs/cgroup/memory/memory.limit_in_bytes").exists():
             self.path = Path("/sys/fs/cgroup/memory", name)
-            limit_file = "memory.limit_in_bytes"
+            settings = {"memory.limit_in_bytes": limit}
         elif Path("/sys/fs/cgroup/cgroup.controllers").exists():
             write_setting("/sys/fs/cgroup/cgroup.subtree_control", "+memory")
             self.path = Path("/sys/fs/cgroup", name)
-            limit_file = "memory.max"
+            settings = {"memory.high": limit - limit // HIGH_PART, "memory.max": limit}
         else:
             raise Unavailable("no control group for memory under /sys/fs/cgroup")
         try:
@@ -58,7 +61,8 @@ class MemoryGroup:
         self.done = threading.Event()
         self.reader = threading.Thread(target=self._read_stat)
         try:
-            write_setting(self.path / limit_file, limit)
+            for name, value in settings.items():
+                write_setting(self.path / name, value)
         except Unavailable:
             self.path.rmdir()
             raise
