@@ -18,7 +18,7 @@ def write_setting(path, text):
 
 
 FIRST_PRIORITY = "32767" # before any swap space that the machine has of its own
-HIGH_PART = 8 # memory.high is 1/HIGH_PART of the limit below it
+HIGH_PART = 16 # as in cli/run/run_group.c
 
 
 def command(*words):
@@ -37,10 +37,9 @@ def swap_on(path):
 
 class MemoryGroup:
     """
-    A control group (version 1 or 2) that limits resident memory to @limit bytes. The kernel would kill jobs for lack of
-    memory with swap space free, when all their pages are being written to it. With version 1, the group's memory.stat
-    is read every 10 ms against this. With version 2, memory.high is a little below the limit, so the kernel slows the
-    job down first (run_group.h does the same).
+    A control group (version 1 or 2) that limits resident memory to @limit bytes. The kernel may kill jobs of a group
+    although swap space is free (cli/run/run_group.h says why). Against this, memory.stat is read every 10 ms while the
+    group stands, which helps with version 1, and memory.high is set with version 2.
     """
 
     def __init__(self, limit, purpose="bench"):
