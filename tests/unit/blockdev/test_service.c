@@ -21,8 +21,9 @@ struct fake {
 	struct service service;
 	atomic_bool busy;
 	atomic_uint detaches, leaves;
-	atomic_bool slow;       /* fake_leave() returns only once this is false */
-	atomic_bool interrupts; /* signals interrupt the thread `asker` while it waits for the status */
+	atomic_bool slow;        /* fake_leave() returns only once this is false */
+	atomic_bool held, rests; /* the service's thread rests in fake_tick() while it is held */
+	atomic_bool interrupts;  /* signals interrupt the thread `asker` while it waits for the status */
 	pthread_t thread, asker;
 	enum service_end end;
 	int log[2], keeper[2];
@@ -66,7 +67,13 @@ static int fake_leave(void *user, char *ret_why, size_t size)
 
 static void fake_tick(void *user)
 {
-	(void)user;
+	struct fake *fake = user;
+
+	while (fake->held) {
+		fake->rests = true;
+		usleep(1000);
+	}
+	fake->rests = false;
 }
 
 static void *fake_run(void *user)
@@ -222,9 +229,13 @@ static void a_leave_needs_a_caller_that_waits(void)
 	ok(fake.end == SERVICE_ABANDONED, "the service ends as abandoned if its caller gave up during the leave");
 
 	fake_start(&fake);
+	fake.held = true;
+	while (!fake.rests)
+		usleep(1000);
 	asker = connect_to();
 	send(asker, "leave", 5, 0);
 	close(asker);
+	fake.held = false;
 	log_wait(&fake, line);
 	ok(strstr(line, "given up") && fake.leaves == 0,
 	   "a leave whose caller gave up before it was read does not end the service");
