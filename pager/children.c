@@ -2,6 +2,7 @@
 
 #include "common/format.h"
 #include "common/log.h"
+#include "pager/pass.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define ANNOUNCE_TRIES 1000u
@@ -39,16 +39,18 @@ void children_open(struct children *children, struct core *core)
 	atomic_store(&children->announced, -1);
 	pthread_mutex_init(&children->lock, NULL);
 	for (unsigned i = 0; i < CHILDREN_MAX; i++)
-		children->entries[i].uffd = -1;
+		children->entries[i] = (struct child){.uffd = -1, .socket = -1};
 }
 
 static void forget(struct children *children, struct child *child)
 {
 	close(child->uffd);
+	if (child->socket >= 0)
+		close(child->socket);
 	if (child->snapshot)
 		munmap(child->snapshot, snapshot_bytes(child->pages));
 	core_release(children->core, child->given);
-	*child = (struct child){.uffd = -1};
+	*child = (struct child){.uffd = -1, .socket = -1};
 	atomic_fetch_sub(&children->count, 1);
 }
 
@@ -92,7 +94,8 @@ static int fill_entry(struct children *children, struct child *child, const stru
 		munmap(snapshot, snapshot_bytes(pages));
 		return error;
 	}
-	*child = (struct child){.uffd = uffd, .born = ++children->added, .snapshot = snapshot, .pages = pages};
+	*child =
+	    (struct child){.uffd = uffd, .socket = -1, .born = ++children->added, .snapshot = snapshot, .pages = pages};
 	if (parent)
 		memcpy(child->snapshot, parent->snapshot, snapshot_bytes(pages));
 	else
@@ -115,31 +118,20 @@ bool children_announce(struct children *children, int socket)
 	return true;
 }
 
-/* Sends @uffd to the announced child of the program. The child keeps @uffd open, so that the child's far pages do not
-   turn into zeroes when this process ends. If @uffd is -1, tells the child to end, because the child cannot have far
-   memory. */
-static void send_uffd(struct children *children, int uffd)
+/* Returns the pager's end of the new child's socket, which the caller owns. Returns -1 if the child was not announced. A
+   fork that was announced may have failed, so only the last announcement counts. */
+static int announced_socket(struct children *children, const struct child *parent)
 {
-	int socket = atomic_exchange(&children->announced, -1);
+	int socket = -1, next;
 
-	if (socket < 0)
-		return;
-	char byte = 0;
-	if (uffd < 0) {
-		send(socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-		close(socket);
-		return;
+	if (!parent)
+		return atomic_exchange(&children->announced, -1);
+	while (parent->socket >= 0 && pass_receive(parent->socket, &next) > 0) {
+		if (socket >= 0)
+			close(socket);
+		socket = next;
 	}
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof uffd)] = {0};
-	struct iovec bytes = {&byte, 1};
-	struct msghdr message = {
-	    .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-	*header =
-	    (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof uffd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-	memcpy(CMSG_DATA(header), &uffd, sizeof uffd);
-	sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* never blocks: the socket is new and empty */
-	close(socket);
+	return socket;
 }
 
 static struct child *free_entry(struct children *children)
@@ -184,10 +176,10 @@ static void count_stopped(struct core *core)
  * fault. If this function only closed the descriptor, far pages would read as zeroes. So it first poisons the far
  * pages.
  *
- * Without UFFDIO_POISON, this function tells a child of the program to end, through the child's socket. A child's child
- * has no socket, so it waits forever. @error is -errno, or 0 if there are too many children.
+ * Without UFFDIO_POISON, this function tells the child to end, through @socket. @error is -errno, or 0 if there are too
+ * many children.
  */
-static void refuse(struct children *children, const struct child *parent, int uffd, int error)
+static void refuse(struct children *children, const struct child *parent, int uffd, int socket, int error)
 {
 	if (error)
 		log_error("process %d cannot serve far memory to its newest child: %s: the child is stopped at its "
@@ -198,20 +190,22 @@ static void refuse(struct children *children, const struct child *parent, int uf
 			  "stopped at its first far page",
 			  getpid(), CHILDREN_MAX);
 	count_stopped(children->core);
-	if (!children->core->uffd.can_poison) {
-		if (!parent)
-			send_uffd(children, -1);
-		return;
+	bool poisons = children->core->uffd.can_poison;
+	if (poisons)
+		poison_far(children, parent, uffd);
+	if (socket >= 0) {
+		pass_send(socket, poisons ? PASS_POISONED : PASS_REFUSED, -1);
+		close(socket);
 	}
-	poison_far(children, parent, uffd);
-	close(uffd);
-	int socket = parent ? -1 : atomic_exchange(&children->announced, -1);
-	if (socket >= 0)
-		close(socket); /* the child reads end of file */
+	/* Without UFFDIO_POISON, the descriptor stays open until the program ends: far pages must not read as zeroes
+	   before the child has ended. */
+	if (poisons)
+		close(uffd);
 }
 
 void children_add(struct children *children, const struct child *parent, int uffd)
 {
+	int socket = announced_socket(children, parent);
 	struct child *child = free_entry(children);
 
 	if (!child && !parent) {
@@ -221,10 +215,13 @@ void children_add(struct children *children, const struct child *parent, int uff
 		child = free_entry(children);
 	}
 	int error = child ? fill_entry(children, child, parent, uffd) : 0;
-	if (!child || error)
-		refuse(children, parent, uffd, error);
-	else if (!parent)
-		send_uffd(children, uffd);
+	if (!child || error) {
+		refuse(children, parent, uffd, socket, error);
+		return;
+	}
+	child->socket = socket;
+	if (socket >= 0)
+		pass_send(socket, PASS_SERVED, uffd);
 }
 
 bool children_want(struct children *children, const struct child *child, uint64_t page)

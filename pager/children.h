@@ -34,7 +34,8 @@
  *   read of the fork's event until the new child has an entry. Otherwise the evictor could hand a page to the forking
  *   child and miss the new child.
  *
- * If the parent ends first, its children lose their snapshots. The preload library handles that (preload/child.c).
+ * If the parent ends first, its children lose their snapshots. The preload library handles that (preload/child.c). For
+ * this, each child gets its descriptor through a socket (pass.h).
  *
  * Threads. The handler adds, answers and reaps children. The evictor hands pages over. `lock` guards the entries. A
  * thread holds `lock` while it gives one page, records a child's fork, or reaps children.
@@ -50,6 +51,7 @@
 
 struct child {
 	int uffd;           /* -1 for a free entry */
+	int socket;         /* to the child, for its own forks (pass.h), or -1 */
 	unsigned born;      /* serial number, because an entry is reused after its child has ended */
 	pid_t pid;          /* the thread of the child that faulted last, or 0 */
 	uint64_t *snapshot; /* one bit per page: was far at the fork, and not yet handed over */
@@ -77,7 +79,7 @@ void children_close(struct children *children);
 bool children_announce(struct children *children, int socket);
 /* Adds a forked child, and owns @uffd from now on. @parent is the child that forked, or NULL for the program itself.
    The caller holds `lock` if @parent is a child, or `core->evict_lock` if @parent is NULL. If no entry is free, the far
-   pages of the new child raise SIGBUS. Without UFFDIO_POISON, a new child of the program is told to end instead.
+   pages of the new child raise SIGBUS. Without UFFDIO_POISON, the new child is told to end instead.
    Handler only. */
 void children_add(struct children *children, const struct child *parent, int uffd);
 /* Returns true if @page is in @child's snapshot and was not handed over yet. Handler only. */

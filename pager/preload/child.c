@@ -3,14 +3,15 @@
  *
  * If only the pager's process held the child's userfaultfd, the kernel would close the userfaultfd when that process
  * ends. The child's far pages would then read as zeroes. So each child holds its userfaultfd open, too. The pager sends
- * this descriptor to the child during the fork (pager_fork_announce()).
+ * this descriptor to the child during the fork (pager/pass.h). A child announces its own forks over the same socket. A
+ * child that gets no answer, because the pager's process has ended, is stopped before fork() returns in it.
  *
  * A thread of the child, the watcher, waits for the end of the pager's process. After that, a thread that touches a
  * far page waits for an answer that nobody will give. The watcher then logs a line and ends the child. A child that
  * touches no far page continues.
  *
- * A child does not announce its own children to the pager, so they have no userfaultfd. When the pager's process ends,
- * the watcher of such a child ends the child at once.
+ * If there is no room for a socket, the child has no userfaultfd. The watcher ends such a child as soon as the pager's
+ * process has ended.
  *
  * Without CAP_SYS_PTRACE the kernel does not report forks. A child then does not have the window at all (farpage.c),
  * but can call exec. If the child touches the window, a signal handler logs the reason, and SIGSEGV ends the child.
@@ -18,6 +19,7 @@
  * Threads: child_prepare() and child_after_*() run in the forking thread; in the parent, preload.lock is held.
  */
 #include "common/log.h"
+#include "pager/pass.h"
 #include "pager/preload/latch.h"
 #include "pager/preload/preload.h"
 
@@ -35,40 +37,62 @@
 #define WATCHER_STACK (64u << 10)
 
 static int pager_process = -1; /* the pager's process, a pidfd */
-static pid_t pager_pid;
+static pid_t own_pid;
 static int own_uffd = -1;         /* this process's userfaultfd, if it is a child */
-static int sockets[2] = {-1, -1}; /* during a fork: the child's end, and the pager's end */
+static int pager_socket = -1;     /* to the pager, if this process is a child */
+static bool poisoned;             /* far pages raise SIGBUS, in this process and its children */
+static int sockets[2] = {-1, -1}; /* during a fork: the child's end, and the pager's end or -1 */
 static struct latch watching;     /* set by the watcher when it needs no more locks */
 
 int child_open(void)
 {
-	pager_pid = getpid();
-	pager_process = (int)syscall(SYS_pidfd_open, pager_pid, 0);
+	own_pid = getpid();
+	pager_process = (int)syscall(SYS_pidfd_open, own_pid, 0);
 	return pager_process < 0 ? -errno : 0;
+}
+
+/* Announces a fork to the pager, which then owns sockets[1]. Returns true if the pager will answer. */
+static bool announce(void)
+{
+	if (preload_mode() == PRELOAD_RUNNING)
+		return pager_fork_announce(preload.farpage, sockets[1]);
+	if (pass_send(pager_socket, PASS_ANNOUNCE, sockets[1]) < 0)
+		return false;
+	close(sockets[1]);
+	sockets[1] = -1;
+	return true;
+}
+
+static void close_sockets(void)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (sockets[i] >= 0)
+			close(sockets[i]);
+		sockets[i] = -1;
+	}
 }
 
 void child_prepare(void)
 {
-	/* A process made by clone(CLONE_VM) announces no fork. It shares the parent's memory but not the parent's
+	enum preload_mode mode = preload_mode();
+
+	/* A process made by clone(CLONE_VM) announces no fork. It shares the memory of its maker but not the maker's
 	   descriptors, so the pager could not use its socket. */
-	if (preload_mode() != PRELOAD_RUNNING || getpid() != pager_pid)
+	if (getpid() != own_pid ||
+	    !(mode == PRELOAD_RUNNING || (mode == PRELOAD_CHILD && pager_socket >= 0 && !poisoned)))
 		return;
 	preload_near++;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets)) {
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
 		sockets[0] = sockets[1] = -1;
-	} else if (!pager_fork_announce(preload.farpage, sockets[1])) {
-		close(sockets[0]);
-		close(sockets[1]);
-		sockets[0] = sockets[1] = -1;
-	}
+	else if (!announce())
+		close_sockets();
 	preload_near--;
 }
 
 void child_after_in_parent(void)
 {
-	if (sockets[0] >= 0)
-		close(sockets[0]);
-	sockets[0] = sockets[1] = -1;
+	sockets[1] = -1; /* the pager's */
+	close_sockets();
 }
 
 static void __attribute__((noreturn)) stop(const char *why)
@@ -87,31 +111,31 @@ static void count_stopped(void)
 		__atomic_fetch_add(&preload.counters->children_stopped, 1, __ATOMIC_RELAXED);
 }
 
-static int receive_uffd(int from)
-{
-	char byte, control[CMSG_SPACE(sizeof(int))];
-	struct iovec bytes = {&byte, 1};
-	struct msghdr message = {
-	    .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-	ssize_t got;
-	int fd = -1;
-
-	while ((got = recvmsg(from, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
-		;
-	struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-	if (header && header->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(header), sizeof fd);
-	else if (got > 0)
-		stop("too many of that one's children live");
-	return fd;
-}
-
 static void wait_for(int fd)
 {
 	struct pollfd wanted = {.fd = fd, .events = POLLIN};
 
 	while (poll(&wanted, 1, -1) < 0 && errno == EINTR)
 		;
+}
+
+/* Receives this child's userfaultfd, or sets `poisoned`. Does not return if the pager's process ends, because far pages
+   may read as zeroes then. */
+static void receive_uffd(void)
+{
+	struct pollfd wanted[] = {{.fd = pager_socket, .events = POLLIN}, {.fd = pager_process, .events = POLLIN}};
+	int what;
+
+	/* A sibling may hold the pager's end open, so the end of the pager's process must be awaited, too. */
+	while ((what = pass_receive(pager_socket, &own_uffd)) == -EAGAIN && !wanted[1].revents)
+		poll(wanted, 2, -1);
+	poisoned = what == PASS_POISONED;
+	if (poisoned || (what == PASS_SERVED && own_uffd >= 0))
+		return;
+	if (what == PASS_REFUSED)
+		stop("too many of that one's children live"); /* the pager has counted it */
+	count_stopped();
+	stop("that one has ended");
 }
 
 static void *watch(void *unused)
@@ -155,29 +179,13 @@ static void await_touch(void)
 	sigaction(SIGSEGV, &action, NULL);
 }
 
-void child_after_in_child(void)
+static void start_watcher(void)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
 	sigset_t all, before;
 
-	if (preload_mode() != PRELOAD_CHILD)
-		return;
-	if (!preload.forks_followed) {
-		await_touch();
-		return;
-	}
-	preload_near++;
-	if (own_uffd >= 0)
-		close(own_uffd); /* the parent's userfaultfd */
-	own_uffd = -1;
 	watching = (struct latch){0};
-	if (sockets[0] >= 0) {
-		close(sockets[1]);
-		own_uffd = receive_uffd(sockets[0]);
-		close(sockets[0]);
-		sockets[0] = sockets[1] = -1;
-	}
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attributes);
@@ -193,5 +201,32 @@ void child_after_in_child(void)
 	   the watcher needs none of these locks. */
 	latch_await(&watching);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void child_after_in_child(void)
+{
+	if (preload_mode() != PRELOAD_CHILD || poisoned)
+		return;
+	if (!preload.forks_followed) {
+		await_touch();
+		return;
+	}
+	preload_near++;
+	/* These two are the parent's. */
+	if (own_uffd >= 0)
+		close(own_uffd);
+	if (pager_socket >= 0)
+		close(pager_socket);
+	own_uffd = -1;
+	own_pid = getpid();
+	pager_socket = sockets[0];
+	sockets[0] = -1;
+	close_sockets();
+	descriptor_note(pager_process);
+	descriptor_note(pager_socket);
+	if (pager_socket >= 0)
+		receive_uffd();
+	if (!poisoned)
+		start_watcher();
 	preload_near--;
 }

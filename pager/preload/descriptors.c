@@ -20,8 +20,8 @@
  * Some microseconds pass before farpage has noted a new descriptor. A thread that closes unknown descriptors may close
  * a new connection in that time. farpage then connects again.
  *
- * A forked child does not need its parent's descriptors and may close them. Only the two that child.c uses are
- * noted in a child. A vfork child shares its parent's memory, so it cannot close noted descriptors either. Its exec
+ * A forked child does not need its parent's descriptors and may close them. child.c notes those that
+ * the child needs. A vfork child shares its parent's memory, so it cannot close noted descriptors either. Its exec
  * closes them.
  *
  * Any thread may call these functions. They take no lock, so a signal handler may call them, too.
@@ -51,7 +51,6 @@
 #define WORD_BITS 64u
 
 static uint64_t noted[NUMBERS / WORD_BITS]; /* atomic */
-static int pager_process = -1;              /* the pidfd of child.c */
 
 /* --- Notes ------------------------------------------------------------------------------------------------------ */
 
@@ -76,7 +75,7 @@ bool descriptor_noted(int fd)
 	return fd >= 0 && descriptors_find((uint64_t)fd, (uint64_t)fd + 1) == (uint64_t)fd;
 }
 
-static void note(int fd)
+void descriptor_note(int fd)
 {
 	if ((unsigned)fd < NUMBERS)
 		__atomic_fetch_or(&noted[(unsigned)fd / WORD_BITS], UINT64_C(1) << ((unsigned)fd % WORD_BITS),
@@ -92,10 +91,7 @@ void descriptor_forget(int fd)
 
 void descriptors_after_in_child(void)
 {
-	if (pager_process < 0)
-		return; /* there was no pager, so no notes */
 	memset(noted, 0, sizeof noted);
-	note(pager_process);
 }
 
 /* --- Descriptors that farpage makes ------------------------------------------------------------------------------- */
@@ -131,7 +127,7 @@ static int descriptor_keep(int fd)
 		}
 		/* If no high number is free, the descriptor stays at its number. */
 	}
-	note(fd);
+	descriptor_note(fd);
 	errno = before;
 	return fd;
 }
@@ -165,11 +161,7 @@ long __wrap_syscall(long number, ...)
 	va_end(list);
 	long result =
 	    __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
-	if (number == SYS_userfaultfd)
-		return descriptor_keep((int)result);
-	if (number == SYS_pidfd_open)
-		return pager_process = descriptor_keep((int)result);
-	return result;
+	return number == SYS_userfaultfd || number == SYS_pidfd_open ? descriptor_keep((int)result) : result;
 }
 
 int __real_ioctl(int fd, unsigned long request, ...);
@@ -242,7 +234,20 @@ int __wrap_socket(int domain, int type, int protocol)
 	return descriptor_keep(__real_socket(domain, type, protocol));
 }
 
-/* A forked child receives its userfaultfd by recvmsg(). */
+int __real_socketpair(int domain, int type, int protocol, int pair[2]);
+int __wrap_socketpair(int domain, int type, int protocol, int pair[2]);
+int __wrap_socketpair(int domain, int type, int protocol, int pair[2])
+{
+	int result = __real_socketpair(domain, type, protocol, pair);
+
+	if (result == 0) {
+		keep_field(&pair[0]);
+		keep_field(&pair[1]);
+	}
+	return result;
+}
+
+/* A forked child and the pager receive descriptors by recvmsg() (pager/pass.c). */
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
@@ -312,7 +317,7 @@ int __real_ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 int __wrap_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes);
 int __wrap_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attributes)
 {
-	note(context->cmd_fd);
-	note(context->async_fd);
+	descriptor_note(context->cmd_fd);
+	descriptor_note(context->async_fd);
 	return __real_ibv_query_device(context, attributes);
 }

@@ -185,6 +185,8 @@ void keep_noted(void);
 
 /* --- descriptors.c: farpage's numbers in the program's descriptor table ------------------------------------------- */
 
+/* Notes @fd, unless it is -1. */
+void descriptor_note(int fd);
 /* Removes @fd, which farpage is about to close, from the noted descriptors. */
 void descriptor_forget(int fd);
 bool descriptor_noted(int fd);

@@ -24,10 +24,15 @@ for round in 1 2 3; do
 	matches "round $round: a line says why the orphan without other descriptors is stopped" \
 		"could have brought it, has ended: it is stopped" "$(cat "$FOLDER/err")"
 done
-# The second fork meets the end of the pager in 1 round of 3.
+# A daemon forks twice. The second fork meets the end of the pager in 1 round of 3; then the child of the child is stopped
+# in any case.
 for round in {1..10}; do
-	expect "round $round: the child of a child is stopped once the pager has gone" "" "$(orphan twice)"
-	matches "round $round: a line says why the child of a child is stopped" \
-		"has ended: it is stopped" "$(cat "$FOLDER/err")"
+	for closed in "" closed; do
+		name="the child of a child${closed:+ without other descriptors}"
+		expect "round $round: $name is stopped when it reads far memory" "" "$(orphan far twice $closed)"
+		matches "round $round: a line says why $name is stopped" "has ended: it is stopped" "$(cat "$FOLDER/err")"
+	done
+	matches "round $round: the child of a child that needs no far page lives on, or a line says why it is stopped" \
+		"^alive$|has ended: it is stopped" "$(orphan plain twice; cat "$FOLDER/err")"
 done
 tap_done

@@ -1,8 +1,8 @@
 /*
- * victim_orphan "plain"|"far"|"twice" ["closed"]: forks a child and ends, so the pager ends, too. The child continues.
+ * victim_orphan "plain"|"far" ["twice"] ["closed"]: forks a child and ends, so the pager ends, too. The child continues.
  *   plain   the child needs no far page, and prints "alive"
  *   far     the child reads far memory, and prints "wrong" if contents are wrong, or else "right"
- *   twice   the child forks at once and ends, too, and its child reads far memory
+ *   twice   the child forks at once and ends, too, and its child does the above
  *   closed  the child first closes all descriptors that it did not open
  */
 #include "tests/func/preload/victim.h"
@@ -25,6 +25,13 @@ static void close_others(int fd)
 	close_range((unsigned)fd + 1, ~0U, 0);
 }
 
+static bool has_word(char **words, const char *word)
+{
+	while (*words && strcmp(*words, word))
+		words++;
+	return *words;
+}
+
 int main(int argc, char **argv)
 {
 	size_t size = victim_size();
@@ -39,9 +46,9 @@ int main(int argc, char **argv)
 		return 1;
 	case 0:
 		close(parent[1]);
-		if (!strcmp(argv[1], "twice") && fork())
+		if (has_word(argv, "twice") && fork())
 			return 0;
-		if (argc > 2)
+		if (has_word(argv, "closed"))
 			close_others(parent[0]);
 		if (read(parent[0], &byte, 1) != 0) /* waits until the parent has ended */
 			return 1;
