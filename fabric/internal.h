@@ -1,6 +1,6 @@
 /* internal: the state that fabric.c and wait.c share. No other file includes this header. */
-#ifndef FABRIC_FABRIC_OWN_H
-#define FABRIC_FABRIC_OWN_H
+#ifndef FABRIC_INTERNAL_H
+#define FABRIC_INTERNAL_H
 
 #include "common/log_limit.h"
 #include "common/spin.h"

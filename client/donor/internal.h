@@ -4,8 +4,8 @@
  *
  * Threads: the control thread.
  */
-#ifndef CLIENT_DONORS_OWN_H
-#define CLIENT_DONORS_OWN_H
+#ifndef CLIENT_DONOR_INTERNAL_H
+#define CLIENT_DONOR_INTERNAL_H
 
 #include "client/donor/donors.h"
 

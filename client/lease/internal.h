@@ -1,8 +1,8 @@
 /* internal: functions that the files leases*.c share. Only these files include this header. leases.c has actions,
    lists, idle chunks and events. leases_wants.c leases slabs for wanted chunks. leases_joins.c adds and replaces
    replicas. leases_recalls.c handles recalls. */
-#ifndef CLIENT_LEASES_OWN_H
-#define CLIENT_LEASES_OWN_H
+#ifndef CLIENT_LEASE_INTERNAL_H
+#define CLIENT_LEASE_INTERNAL_H
 
 #include "client/lease/leases.h"
 

@@ -121,6 +121,7 @@ flock 9
 # Removes the remains of runs that were killed. The lock excludes other runs.
 rm -rf "$cache"/work.*
 
+command -v busybox >/dev/null || fail "busybox is missing: ./dev vm installs what guests need"
 recipe=$(cat "$here"/image.sh "$here"/initrd_init.sh "$(command -v busybox)" | sha256sum | cut -c1-12)
 package=$(kernel_package)
 if [ -n "$package" ]; then
