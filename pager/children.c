@@ -14,7 +14,13 @@
 
 #define ANNOUNCE_TRIES 1000u
 #define ANNOUNCE_US 100u
+/* The evictor yields the processor this many times before it sleeps between two tries. After ASKED_TRIES tries, more
+   than a second, it does not wait for a child's answer any more. */
+#define YIELDS 1000u
+#define YIELD_US 1000u
+#define ASKED_TRIES 2000u
 
+static const struct child unused_child = {.uffd = -1, .socket = -1, .announced = -1};
 static const char zeroes[STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
 
 static bool bit_of(const struct child *child, uint64_t page)
@@ -22,15 +28,22 @@ static bool bit_of(const struct child *child, uint64_t page)
 	return page < child->pages && (child->snapshot[page / 64] >> (page % 64) & 1);
 }
 
-static void clear_bit(struct child *child, uint64_t page)
+void children_disown(struct child *child, uint64_t page)
 {
 	if (page < child->pages)
 		child->snapshot[page / 64] &= ~(1ull << (page % 64));
 }
 
-static size_t snapshot_bytes(uint64_t pages)
+void children_take_back(struct children *children, struct child *child, int64_t count)
 {
-	return (pages + 63) / 64 * sizeof(uint64_t) + 1;
+	child->given -= count;
+	children->given -= count;
+	core_release(children->core, count);
+}
+
+static size_t bitmap_bytes(uint64_t pages)
+{
+	return (pages + 64) / 64 * sizeof(uint64_t);
 }
 
 void children_open(struct children *children, struct core *core)
@@ -39,7 +52,7 @@ void children_open(struct children *children, struct core *core)
 	atomic_store(&children->announced, -1);
 	pthread_mutex_init(&children->lock, NULL);
 	for (unsigned i = 0; i < CHILDREN_MAX; i++)
-		children->entries[i] = (struct child){.uffd = -1, .socket = -1};
+		children->entries[i] = unused_child;
 }
 
 static void forget(struct children *children, struct child *child)
@@ -47,10 +60,13 @@ static void forget(struct children *children, struct child *child)
 	close(child->uffd);
 	if (child->socket >= 0)
 		close(child->socket);
+	if (child->announced >= 0)
+		close(child->announced);
 	if (child->snapshot)
-		munmap(child->snapshot, snapshot_bytes(child->pages));
+		munmap(child->snapshot, 2 * bitmap_bytes(child->pages));
 	core_release(children->core, child->given);
-	*child = (struct child){.uffd = -1, .socket = -1};
+	children->given -= child->given;
+	*child = unused_child;
 	atomic_fetch_sub(&children->count, 1);
 }
 
@@ -82,24 +98,33 @@ static int fill_entry(struct children *children, struct child *child, const stru
 {
 	struct core *core = children->core;
 	uint64_t pages = parent ? parent->pages : core->window->high;
-	void *snapshot = mmap(NULL, snapshot_bytes(pages), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const size_t bytes = bitmap_bytes(pages); /* of the snapshot, and of the clean copies */
+	char *bitmaps = mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (snapshot == MAP_FAILED)
+	if (bitmaps == MAP_FAILED)
 		return -errno;
-	madvise(snapshot, snapshot_bytes(pages), MADV_DONTFORK);
+	madvise(bitmaps, 2 * bytes, MADV_DONTFORK);
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = uffd};
 	if (epoll_ctl(children->epoll, EPOLL_CTL_ADD, uffd, &event)) {
 		int error = -errno;
 
-		munmap(snapshot, snapshot_bytes(pages));
+		munmap(bitmaps, 2 * bytes);
 		return error;
 	}
-	*child =
-	    (struct child){.uffd = uffd, .socket = -1, .born = ++children->added, .snapshot = snapshot, .pages = pages};
-	if (parent)
-		memcpy(child->snapshot, parent->snapshot, snapshot_bytes(pages));
-	else
+	*child = unused_child;
+	child->uffd = uffd;
+	child->born = ++children->added;
+	child->pages = pages;
+	child->snapshot = (uint64_t *)(void *)bitmaps;
+	child->copies.bits = (uint64_t *)(void *)(bitmaps + bytes);
+	if (parent) {
+		memcpy(child->snapshot, parent->snapshot, bytes);
+		memcpy(child->copies.lost, parent->copies.lost, sizeof child->copies.lost);
+		child->copies.lost_count = parent->copies.lost_count;
+		child->copies.mute = child->copies.lost_count; /* there is room for one list of lost pages */
+	} else {
 		take_snapshot(children, child);
+	}
 	atomic_fetch_add(&children->count, 1);
 	return 0;
 }
@@ -118,20 +143,50 @@ bool children_announce(struct children *children, int socket)
 	return true;
 }
 
-/* Returns the pager's end of the new child's socket, which the caller owns. Returns -1 if the child was not announced. A
-   fork that was announced may have failed, so only the last announcement counts. */
-static int announced_socket(struct children *children, const struct child *parent)
+static void close_socket(struct child *child)
 {
-	int socket = -1, next;
+	close(child->socket); /* leaves the handler's epoll set by that */
+	child->socket = -1;
+	copies_abandon(child);
+	child->copies.asked_count = 0;
+}
 
+void children_hear(struct children *children, struct child *child)
+{
+	struct pass_message message;
+	int what = -EAGAIN;
+
+	while (child->socket >= 0 && (what = pass_receive(child->socket, &message)) > 0) {
+		if (what == PASS_DROPPED)
+			copies_answered(children, child, &message);
+		if (message.fd < 0)
+			continue;
+		/* A fork that was announced before may have failed. */
+		if (child->announced >= 0)
+			close(child->announced);
+		child->announced = message.fd;
+	}
+	if (child->socket >= 0 && what != -EAGAIN)
+		close_socket(child);
+}
+
+/* Returns the pager's end of the new child's socket, which the caller owns. Returns -1 if the child was not announced. */
+static int announced_socket(struct children *children, struct child *parent)
+{
 	if (!parent)
 		return atomic_exchange(&children->announced, -1);
-	while (parent->socket >= 0 && pass_receive(parent->socket, &next) > 0) {
-		if (socket >= 0)
-			close(socket);
-		socket = next;
-	}
+	children_hear(children, parent);
+	int socket = parent->announced;
+	parent->announced = -1;
 	return socket;
+}
+
+/* Answers a new child with @what, and @uffd or -1. */
+static void answer_fork(int socket, enum pass what, int uffd)
+{
+	const struct pass_message message = {.fd = uffd};
+
+	pass_send(socket, what, &message);
 }
 
 static struct child *free_entry(struct children *children)
@@ -194,7 +249,7 @@ static void refuse(struct children *children, const struct child *parent, int uf
 	if (poisons)
 		poison_far(children, parent, uffd);
 	if (socket >= 0) {
-		pass_send(socket, poisons ? PASS_POISONED : PASS_REFUSED, -1);
+		answer_fork(socket, poisons ? PASS_POISONED : PASS_REFUSED, -1);
 		close(socket);
 	}
 	/* Without UFFDIO_POISON, the descriptor stays open until the program ends: far pages must not read as zeroes
@@ -203,7 +258,7 @@ static void refuse(struct children *children, const struct child *parent, int uf
 		close(uffd);
 }
 
-void children_add(struct children *children, const struct child *parent, int uffd)
+void children_add(struct children *children, struct child *parent, int uffd)
 {
 	int socket = announced_socket(children, parent);
 	struct child *child = free_entry(children);
@@ -220,16 +275,41 @@ void children_add(struct children *children, const struct child *parent, int uff
 		return;
 	}
 	child->socket = socket;
-	if (socket >= 0)
-		pass_send(socket, PASS_SERVED, uffd);
+	if (socket < 0)
+		return;
+	/* The child sends a message for each of its forks, too, which children_hear() reads only when it must. So the
+	   socket is reported once for each message (EPOLLET). */
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = socket};
+	if (epoll_ctl(children->epoll, EPOLL_CTL_ADD, socket, &event))
+		child->copies.mute = true;
+	answer_fork(socket, PASS_SERVED, uffd);
 }
 
-bool children_want(struct children *children, const struct child *child, uint64_t page)
+enum child_fault children_look(struct children *children, const struct child *child, uint64_t page)
+{
+	enum child_fault fault = CHILD_ZEROES;
+
+	pthread_mutex_lock(&children->lock);
+	if (copies_is_asked(child, page))
+		fault = CHILD_ASKED;
+	else if (copies_is_lost(child, page))
+		fault = CHILD_LOST;
+	else if (bit_of(child, page) && !copies_has(child, page))
+		fault = CHILD_FAR;
+	pthread_mutex_unlock(&children->lock);
+	return fault;
+}
+
+bool children_write(struct children *children, struct child *child, uint64_t page)
 {
 	pthread_mutex_lock(&children->lock);
-	bool wanted = bit_of(child, page);
+	bool asked = copies_is_asked(child, page);
+	if (!asked) {
+		copies_forget(child, page);
+		children_disown(child, page);
+	}
 	pthread_mutex_unlock(&children->lock);
-	return wanted;
+	return !asked;
 }
 
 int children_deny(struct children *children, struct child *child, uint64_t page, const char *why)
@@ -250,26 +330,52 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 	return result == -EAGAIN ? result : 0;
 }
 
-/* Places @page in @child. The caller holds the lock. If *@room is true, the caller has claimed memory for one page;
-   otherwise this function claims it. On return, *@room is true if the claim was not used. Returns 0, -EAGAIN, -ENOMEM,
-   or -ENOSPC if the child has used its share. */
-static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool *room)
+/* Returns 0 if @child may get one more page, -EAGAIN if it may once children have dropped pages, or -ENOSPC. */
+static int check_share(struct children *children, const struct child *child)
+{
+	int64_t limit = atomic_load(&children->core->limit);
+
+	if (child->given - child->copies.count > limit / 2)
+		return -ENOSPC;
+	if (children->given < limit / 8 * 3)
+		return 0;
+	bool drop = copies_ask(children);
+	if (children->given < limit / 2)
+		return 0;
+	return drop ? -EAGAIN : children->given < limit / 4 * 3 ? 0 : -ENOSPC;
+}
+
+/* Places @page in @child, as a clean copy or as the child's own page. The caller holds the lock. If *@room is true, the
+   caller has claimed memory for one page; otherwise this function claims it. On return, *@room is true if the claim was
+   not used. Returns 0, -EAGAIN, -ENOMEM, or -ENOSPC if the children have used their share. */
+static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool clean, bool *room)
 {
 	struct core *core = children->core;
+	char *address = core_address(core, page);
+	int result = check_share(children, child);
 
-	if (child->given > atomic_load(&core->limit) / 2)
-		return -ENOSPC;
+	if (result)
+		return result;
 	if (!*room && core_claim(core, 1, 0) == 0)
 		return -EAGAIN;
-	int result = uffd_copy(child->uffd, core_address(core, page), data, STORE_PAGE, NULL);
+	result = clean ? uffd_copy_protected(child->uffd, address, data, STORE_PAGE)
+		       : uffd_copy(child->uffd, address, data, STORE_PAGE, NULL);
 	*room = result != 0;
-	if (result == 0)
+	if (result == 0) {
 		child->given++;
+		children->given++;
+	}
 	if (result == -EAGAIN || result == -ENOMEM)
 		return result;
 	if (result)
-		uffd_wake(child->uffd, core_address(core, page), STORE_PAGE);
-	clear_bit(child, page);
+		uffd_wake(child->uffd, address, STORE_PAGE);
+	if (result == -EEXIST && copies_has(child, page))
+		return 0; /* a late fault */
+	copies_forget(child, page);
+	if (result == 0 && clean)
+		copies_add(child, page);
+	else
+		children_disown(child, page);
 	return 0; /* after another error, the child already has the page, has unmapped it, or has ended */
 }
 
@@ -278,16 +384,43 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
 	bool room = false;
 
 	pthread_mutex_lock(&children->lock);
-	/* If the evictor has handed over the page since the read, the child already has the page. */
-	int result = data && !bit_of(child, page) ? 0 : give(children, child, page, data ? data : zeroes, &room);
+	/* Since the read began, the evictor may have handed over the page, or the handler may have given it. Then the
+	   child already has the page. */
+	bool has = data && (!bit_of(child, page) || copies_has(child, page));
+	int result = has ? 0 : give(children, child, page, data ? data : zeroes, data, &room);
 	pthread_mutex_unlock(&children->lock);
 	if (room)
 		core_release(children->core, 1);
 	if (result == -ENOSPC)
-		return children_deny(children, child, page, "goes beyond its share, half of the local budget");
+		return children_deny(children, child, page, "goes beyond its share of the local budget");
 	if (result == -ENOMEM)
 		return children_deny(children, child, page, "this machine has no memory for");
 	return result == -EAGAIN ? result : 0;
+}
+
+/* Hands the donors' contents of @page, which will change, to @child. The caller holds the lock. @tries is the number of
+   calls before that returned -EAGAIN. Returns 0, -EAGAIN if an event or an answer of the child must be read first, or
+   another -errno if the child cannot get the page. */
+static int hand_to(struct children *children, struct child *child, uint64_t page, const void *data, unsigned tries,
+		   bool *room)
+{
+	if (child->uffd < 0 || !bit_of(child, page))
+		return 0;
+	if (copies_is_asked(child, page)) {
+		if (tries < ASKED_TRIES)
+			return -EAGAIN;
+		copies_abandon(child);
+		return 0;
+	}
+	if (copies_has(child, page)) {
+		copies_forget(child, page);
+		children_disown(child, page);
+		return 0;
+	}
+	int result = data ? give(children, child, page, data, false, room) : -EIO;
+	/* There is no memory for a second child's copy. This thread, the evictor, cannot wait for memory, because only
+	   the evictor frees memory. */
+	return result == -EAGAIN && !*room && core_free(children->core) <= 0 ? -ENOSPC : result;
 }
 
 static void hand_over(struct children *children, uint64_t page, const void *data, bool *room)
@@ -295,26 +428,24 @@ static void hand_over(struct children *children, uint64_t page, const void *data
 	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
 		struct child *child = &children->entries[i];
 
-		for (int result = -EAGAIN; result == -EAGAIN;) {
+		int result = -EAGAIN;
+
+		for (unsigned tries = 0; result == -EAGAIN; tries++) {
 			pthread_mutex_lock(&children->lock);
-			result = child->uffd < 0 || !bit_of(child, page) ? 0
-				 : data                                  ? give(children, child, page, data, room)
-									 : -EIO;
-			/* There is no memory for a second child's copy. This thread, the evictor, cannot wait for
-			   memory, because only the evictor frees memory. */
-			if (result == -EAGAIN && !*room && core_free(children->core) <= 0)
-				result = -ENOSPC;
+			result = hand_to(children, child, page, data, tries, room);
 			if (result && result != -EAGAIN) {
 				result = children_deny(
 				    children, child, page,
 				    result == -EIO ? "could not be read"
 						   : "its parent has changed while there was no room for a copy");
 				if (result == 0)
-					clear_bit(child, page);
+					children_disown(child, page);
 			}
 			pthread_mutex_unlock(&children->lock);
-			if (result == -EAGAIN)
-				sched_yield(); /* until the handler has read an event of the child */
+			if (result == -EAGAIN && tries < YIELDS)
+				sched_yield(); /* until the handler has read an event or an answer of the child */
+			else if (result == -EAGAIN)
+				usleep(YIELD_US);
 		}
 	}
 }

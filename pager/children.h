@@ -7,13 +7,15 @@
  * *snapshot*: a bitmap of the pages that were far at the fork. These pages get the mark PAGE_SNAPSHOT.
  *
  * If a child faults on a page of its snapshot, the handler answers with the donors' contents, which have not changed
- * since the fork. Before the evictor changes these contents, it hands the old contents to every child whose snapshot
- * has the page. If a child faults on any other page, the handler answers with zeroes, because that page was untouched
- * at the fork.
+ * since the fork. The child can drop such a page again (copies.h). Before the evictor changes these contents, it hands
+ * the old contents to every child whose snapshot has the page. If a child faults on any other page, the handler answers
+ * with zeroes, because that page was untouched at the fork.
  *
- * Pages given to children count against the program's budget. A child may use at most half of this budget. farpage
- * *denies* a page if the child has used its half, if there is no memory for a copy, or if the page is lost. Touching a
- * denied page raises SIGBUS in the child. farpage logs the first page that it denies to a child.
+ * Pages given to children count against the program's budget. Clean copies use at most half of this budget, and
+ * children drop some when they use three eighths. A child's own pages cannot be dropped: the child has written to them,
+ * or their contents on the donors have changed. They may use half of the budget for each child, and three quarters for
+ * all. farpage *denies* a page beyond that, a page that there is no memory for, and a lost page. Touching a denied page
+ * raises SIGBUS in the child. farpage logs the first page that it denies to a child.
  *
  * When a child has ended or called exec, its descriptor answers ESRCH. The handler then releases the memory that the
  * child's pages used. After the last child, the handler discards contents that only children could still read.
@@ -43,6 +45,7 @@
 #ifndef PAGER_CHILDREN_H
 #define PAGER_CHILDREN_H
 
+#include "pager/copies.h"
 #include "pager/core.h"
 
 #include <pthread.h>
@@ -56,8 +59,10 @@ struct child {
 	pid_t pid;          /* the thread of the child that faulted last, or 0 */
 	uint64_t *snapshot; /* one bit per page: was far at the fork, and not yet handed over */
 	uint64_t pages;     /* number of bits in the snapshot */
-	int64_t given;      /* number of pages handed over, which core->resident includes */
-	bool denied;        /* a page was denied and a line was logged */
+	int64_t given;      /* number of pages given to the child, which core->resident includes */
+	struct copies copies;
+	int announced; /* the pager's end of the socket of the child's next child, or -1 */
+	bool denied;   /* a page was denied and a line was logged */
 };
 
 struct children {
@@ -65,6 +70,7 @@ struct children {
 	int epoll; /* the handler waits here for the children's descriptors */
 	struct child entries[CHILDREN_MAX];
 	_Atomic unsigned count; /* living children */
+	int64_t given;          /* the sum of the children's */
 	unsigned added;         /* total, ever */
 	_Atomic int announced;  /* socket on which to send the next child's descriptor, or -1 */
 	_Atomic unsigned reads; /* reads for children in flight; while it is not 0, the evictor changes no contents */
@@ -81,12 +87,29 @@ bool children_announce(struct children *children, int socket);
    The caller holds `lock` if @parent is a child, or `core->evict_lock` if @parent is NULL. If no entry is free, the far
    pages of the new child raise SIGBUS. Without UFFDIO_POISON, the new child is told to end instead.
    Handler only. */
-void children_add(struct children *children, const struct child *parent, int uffd);
-/* Returns true if @page is in @child's snapshot and was not handed over yet. Handler only. */
-bool children_want(struct children *children, const struct child *child, uint64_t page);
+void children_add(struct children *children, struct child *parent, int uffd);
+/* How to answer a fault of @child on @page. */
+enum child_fault {
+	CHILD_ZEROES, /* by children_answer() with zeroes: the page was untouched at the fork, or the child has discarded it */
+	CHILD_FAR,   /* by children_answer() with the donors' contents */
+	CHILD_ASKED, /* later, when the child has answered (copies.h) */
+	CHILD_LOST   /* by children_deny() */
+};
+/* Handler only. */
+enum child_fault children_look(struct children *children, const struct child *child, uint64_t page);
+/* Called when @child wants to write to a write-protected page. The page becomes the child's own, so the handler may end
+   the protection. Returns false if the page is asked. Handler only. */
+bool children_write(struct children *children, struct child *child, uint64_t page);
+/* Reads the messages that @child has sent over its socket. The caller holds `lock`. Handler only. */
+void children_hear(struct children *children, struct child *child);
+/* Takes @page out of the child's snapshot, so that it is never answered with the donors' contents. The caller holds
+   `lock`. */
+void children_disown(struct child *child, uint64_t page);
+/* Takes back the memory of @count pages that @child has dropped. The caller holds `lock`. */
+void children_take_back(struct children *children, struct child *child, int64_t count);
 /* Places @page in @child and wakes the threads that wait for it. @data is the contents, or NULL for zeroes. Denies
-   the page if the machine has no memory or the child has used its share. Returns 0, or -EAGAIN if the budget has no
-   free page yet or an event of the child must be read first. Handler only. */
+   the page if the machine has no memory or the children have used their share. Returns 0, or -EAGAIN if the budget has
+   no free page yet, if children drop pages, or if an event of the child must be read first. Handler only. */
 int children_answer(struct children *children, struct child *child, uint64_t page, const void *data);
 /* Hands the donors' contents of @page to all children whose snapshot has the page. The evictor calls this before it
    changes these contents. @data is NULL if the contents could not be read; the page is then denied. Returns true if a

@@ -171,8 +171,12 @@ void faults_answer_child(struct handler *handler, struct child *child, uint64_t 
 	struct core *core = handler->core;
 
 	child->pid = thread;
-	if (!children_want(core->children, child, page)) {
-		if (children_answer(core->children, child, page, NULL) == -EAGAIN)
+	enum child_fault fault = children_look(core->children, child, page);
+	if (fault != CHILD_FAR) {
+		int result = fault == CHILD_ASKED  ? -EAGAIN
+			     : fault == CHILD_LOST ? children_deny(core->children, child, page, "could not be kept")
+						   : children_answer(core->children, child, page, NULL);
+		if (result == -EAGAIN)
 			fetch_park(handler, page, child, thread, started);
 		return;
 	}

@@ -185,8 +185,8 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 
 	atomic_fetch_sub(&core->children->reads, 1);
 	if (fetch->child->uffd < 0 || fetch->child->born != fetch->born ||
-	    !children_want(core->children, fetch->child, fetch->page))
-		return; /* the child has ended, or the evictor has handed the page over */
+	    children_look(core->children, fetch->child, fetch->page) != CHILD_FAR)
+		return; /* the child has ended, or already has the page */
 	int result = status ? children_deny(core->children, fetch->child, fetch->page, "is lost with its donor")
 			    : children_answer(core->children, fetch->child, fetch->page, data);
 	if (result == -EAGAIN)

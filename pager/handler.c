@@ -124,9 +124,12 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 			core_count(&core->counters->faults, 1);
 			faults_answer(handler, page, message->thread, now);
 		} else if (message->kind == UFFD_PROTECTED && child) {
-			/* The child was forked while the program's page was protected, so the child's page is
-			   protected, too. */
-			unprotect(handler, child, page);
+			/* The page is a clean copy (copies.h), or the child was forked while the program's page was
+			   protected. */
+			if (children_write(core->children, child, page))
+				unprotect(handler, child, page);
+			else
+				fetch_park(handler, page, child, message->thread, now);
 		} else if (message->kind == UFFD_PROTECTED) {
 			answer_protected(handler, page, message->thread, now);
 		}
@@ -152,6 +155,8 @@ static void read_children(struct handler *handler)
 			continue;
 		messages.count = 0;
 		pthread_mutex_lock(&children->lock);
+		if (child->copies.asked_count)
+			children_hear(children, child);
 		take_messages(&messages, child->uffd);
 		add_children(handler, child, &messages);
 		pthread_mutex_unlock(&children->lock);

@@ -199,6 +199,14 @@ int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_don
 	return result;
 }
 
+int uffd_copy_protected(int fd, void *to, const void *from, size_t length)
+{
+	struct uffdio_copy copy = {
+	    .dst = (uintptr_t)to, .src = (uintptr_t)from, .len = length, .mode = UFFDIO_COPY_MODE_WP};
+
+	return ioctl(fd, UFFDIO_COPY, &copy) ? -errno : 0;
+}
+
 int uffd_wake(int fd, void *address, size_t length)
 {
 	struct uffdio_range range = {(uintptr_t)address, length};

@@ -6,7 +6,8 @@
  * this descriptor to the child during the fork (pager/pass.h). A child announces its own forks over the same socket. A
  * child that gets no answer, because the pager's process has ended, is stopped before fork() returns in it.
  *
- * A thread of the child, the watcher, waits for the end of the pager's process. After that, a thread that touches a
+ * A thread of the child, the watcher, drops pages when the pager asks for it (copies.h). When the pager's process has
+ * ended, a thread that touches a
  * far page waits for an answer that nobody will give. The watcher then logs a line and ends the child. A child that
  * touches no far page continues.
  *
@@ -56,7 +57,8 @@ static bool announce(void)
 {
 	if (preload_mode() == PRELOAD_RUNNING)
 		return pager_fork_announce(preload.farpage, sockets[1]);
-	if (pass_send(pager_socket, PASS_ANNOUNCE, sockets[1]) < 0)
+	const struct pass_message message = {.fd = sockets[1]};
+	if (pass_send(pager_socket, PASS_ANNOUNCE, &message) < 0)
 		return false;
 	close(sockets[1]);
 	sockets[1] = -1;
@@ -124,11 +126,13 @@ static void wait_for(int fd)
 static void receive_uffd(void)
 {
 	struct pollfd wanted[] = {{.fd = pager_socket, .events = POLLIN}, {.fd = pager_process, .events = POLLIN}};
+	struct pass_message message;
 	int what;
 
 	/* A sibling may hold the pager's end open, so the end of the pager's process must be awaited, too. */
-	while ((what = pass_receive(pager_socket, &own_uffd)) == -EAGAIN && !wanted[1].revents)
+	while ((what = pass_receive(pager_socket, &message)) == -EAGAIN && !wanted[1].revents)
 		poll(wanted, 2, -1);
+	own_uffd = message.fd;
 	poisoned = what == PASS_POISONED;
 	if (poisoned || (what == PASS_SERVED && own_uffd >= 0))
 		return;
@@ -138,13 +142,32 @@ static void receive_uffd(void)
 	stop("that one has ended");
 }
 
+/* Drops pages when the pager asks for it. Returns when the pager's process has ended. */
+static void serve_pager(void)
+{
+	struct pollfd wanted[] = {{.fd = pager_process, .events = POLLIN}, {.fd = pager_socket, .events = POLLIN}};
+	struct pass_message message;
+
+	while (!wanted[0].revents) {
+		if (poll(wanted, 2, -1) <= 0 || !wanted[1].revents)
+			continue;
+		int what = pass_receive(pager_socket, &message);
+		if (what == PASS_DROP) {
+			message.count = far_drop(message.words, message.count, &message.words[0]) ? 0 : 1;
+			pass_send(pager_socket, PASS_DROPPED, &message);
+		} else if (what != -EAGAIN) {
+			wanted[1].fd = -1; /* the pager has closed its end */
+		}
+	}
+}
+
 static void *watch(void *unused)
 {
 	struct uffdio_range all = {(uintptr_t)preload.window.base, preload.window.length};
 
 	(void)unused;
 	latch_set(&watching);
-	wait_for(pager_process);
+	serve_pager();
 	if (own_uffd < 0) {
 		count_stopped();
 		stop("that one has ended");

@@ -15,6 +15,7 @@
 #include "pager/vma.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -47,10 +48,16 @@ bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_
 	return true;
 }
 
+/* Held in a forked child while it maps new memory, or drops pages. So far_drop() never drops new memory. Not held
+   during a fork, because the watcher needs it until the pager has read the fork's event (child.c). */
+static pthread_mutex_t laying = PTHREAD_MUTEX_INITIALIZER;
+
 static int lay_fresh(char *start, size_t length, int protection)
 {
+	pthread_mutex_lock(&laying);
 	void *got =
 	    kernel_mmap(start, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+	pthread_mutex_unlock(&laying);
 
 	if (got == MAP_FAILED)
 		return -errno;
@@ -156,6 +163,42 @@ int far_discard(char *start, size_t length)
 	return error;
 }
 
+/* Bits of an entry of /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst). */
+#define PAGEMAP_PRESENT (UINT64_C(1) << 63)
+#define PAGEMAP_PROTECTED (UINT64_C(1) << 57)
+
+static bool is_protected(int pagemap, uint64_t address)
+{
+	const uint64_t both = PAGEMAP_PRESENT | PAGEMAP_PROTECTED;
+	uint64_t entry;
+
+	return pread(pagemap, &entry, sizeof entry, (off_t)(address / WINDOW_PAGE * sizeof entry)) == sizeof entry &&
+	       (entry & both) == both;
+}
+
+int far_drop(const uint64_t *pages, unsigned count, uint64_t *ret_dropped)
+{
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t dropped = 0;
+
+	if (pagemap < 0)
+		return -errno;
+	pthread_mutex_lock(&laying);
+	for (unsigned i = 0, run; i < count; i += run) {
+		for (run = 0; i + run < count && pages[i + run] == pages[i] + run * WINDOW_PAGE &&
+			      is_protected(pagemap, pages[i + run]);
+		     run++)
+			;
+		if (run && kernel_madvise((void *)(uintptr_t)pages[i], run * WINDOW_PAGE, MADV_DONTNEED) == 0)
+			dropped |= (~UINT64_C(0) >> (64 - run)) << i;
+		run += run == 0;
+	}
+	pthread_mutex_unlock(&laying);
+	close(pagemap);
+	*ret_dropped = dropped;
+	return 0;
+}
+
 void far_next_given_up(const char *start, const char *end, char **ret_start, char **ret_end)
 {
 	*ret_start = *ret_end = (char *)end;
@@ -229,8 +272,10 @@ void far_fork_prepare(void)
 	window_fork_prepare(&preload.window);
 }
 
-void far_fork_done(void)
+void far_fork_done(bool in_child)
 {
+	if (in_child)
+		laying = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* another thread of the parent may have held it */
 	window_fork_done(&preload.window);
 	pthread_mutex_unlock(&given_up.lock);
 }

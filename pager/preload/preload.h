@@ -155,6 +155,10 @@ uint64_t far_uses(void);
 int far_discard(char *start, size_t length);
 /* Discards and frees whole pages. */
 void far_free(char *start, size_t length);
+/* Drops those of @count pages that are still write-protected, as the pager has placed them in this forked child. The
+   next touch brings such a page back. Sets bit i of *@ret_dropped for page i. @pages are addresses, at most 64; the two
+   pointers may be equal. Returns 0 or -errno. */
+int far_drop(const uint64_t *pages, unsigned count, uint64_t *ret_dropped);
 /* Withdraws pages from use as far memory, because the program maps a file or shared memory over them. Empties them;
    they are never allocated again. Returns 0, or -ENOMEM if there are too many such ranges. */
 int far_give_up(char *start, size_t length);
@@ -165,7 +169,7 @@ void far_next_given_up(const char *start, const char *end, char **ret_start, cha
 
 /* Hold the locks during a fork, as window_fork_prepare() and window_fork_done() do. */
 void far_fork_prepare(void);
-void far_fork_done(void);
+void far_fork_done(bool in_child);
 
 /* --- child.c: forked children that may outlive their parent and its pager ----------------------------------------- */
 

@@ -47,9 +47,9 @@ static void snapshot_holds_what_is_far(void)
 		const char *name = pages_state_name(lacks[i].state);
 		bool marked = pages_load(&core.pages, 2 * i) & PAGE_SNAPSHOT;
 
-		ok(children_want(&children, child, 2 * i) == lacks[i].far && marked == lacks[i].far,
+		ok((children_look(&children, child, 2 * i) == CHILD_FAR) == lacks[i].far && marked == lacks[i].far,
 		   "a page that is %s is %s for a child", name, lacks[i].far ? "far" : "not far");
-		ok(children_want(&children, child, 2 * i + 1) == lacks[i].far &&
+		ok((children_look(&children, child, 2 * i + 1) == CHILD_FAR) == lacks[i].far &&
 		       (pages_load(&core.pages, 2 * i + 1) & PAGE_SNAPSHOT),
 		   "a page that is %s is %s for a later child, and stays kept for the earlier child", name,
 		   lacks[i].far ? "far" : "not far");
