@@ -26,7 +26,7 @@ memory = bytearray(b'x') * {SIZE}
 child = os.fork()
 if not child:
     for at in range(0, {SIZE}, 4096):
-        memory[at]
+        memory[at] = 121
     os._exit(0)
 os.waitpid(child, 0)
 print('done')
