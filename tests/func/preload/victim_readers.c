@@ -68,6 +68,30 @@ static void children_read_all_memory_at_once(void)
 	ok(!failed, "each of 4 children reads all memory twice (%u do not)", failed);
 }
 
+/* Returns the resident memory of this process in bytes. */
+static size_t resident(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	size_t all = 0, pages = SIZE_MAX / PAGE;
+
+	if (file && fscanf(file, "%zu %zu", &all, &pages) != 2)
+		pages = SIZE_MAX / PAGE;
+	if (file)
+		fclose(file);
+	return pages * PAGE;
+}
+
+/* run_victim.sh sets CHILD_MB if memory is far. A child then shares the pages that were local at the fork, a quarter of
+   all memory, and has copies of an eighth. */
+static void child_stays_within_its_share(void)
+{
+	pid_t child = fork_child();
+	if (child == 0)
+		_exit(reads_wrong(size, 0) || (getenv("CHILD_MB") && resident() > size / 2));
+	int status = wait_for(child);
+	ok(status == 0, "a child that reads all memory has less than half of it in local memory (%d)", status);
+}
+
 static int child_writes(void)
 {
 	const size_t stride = 64 * PAGE;
@@ -265,6 +289,7 @@ int main(void)
 	memory = map_memory(size);
 	fill(memory, size, SEED);
 	children_read_all_memory_at_once();
+	child_stays_within_its_share();
 	child_keeps_what_it_writes();
 	child_keeps_memory_in_place_of_what_it_discards();
 	child_replaces_pages_while_it_drops_others();
