@@ -9,8 +9,10 @@
 #include "tests/lib/tap.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,6 +75,37 @@ static inline char *map_memory(size_t length)
 		exit(EXIT_FAILURE);
 	}
 	return memory;
+}
+
+/* Forks a child with a deadline of its own, because a child that hangs would hang the test. */
+static inline pid_t fork_child(void)
+{
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		alarm(120);
+	}
+	return child;
+}
+
+/* Returns the exit status of @child, 1000 + the number of the signal that ended it, or -1. */
+static inline int wait_for(pid_t child)
+{
+	int status;
+
+	if (waitpid(child, &status, 0) != child)
+		return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+/* Calls @work in a child, which exits with its result. Returns as wait_for(). */
+static inline int in_child(int (*work)(void))
+{
+	pid_t child = fork_child();
+	if (child == 0)
+		_exit(work());
+	return wait_for(child);
 }
 
 /* Returns true if @address can be read. Asks the kernel with write(2), which reports EFAULT instead of a signal. */

@@ -6,32 +6,9 @@
 
 #include <signal.h>
 #include <spawn.h>
-#include <sys/prctl.h>
 
 static size_t size, reach; /* bytes of all memory, and bytes that a process touches after a fork */
 static char *memory;
-
-/* Forks a child with a deadline of its own, because a child that hangs would hang the test. */
-static pid_t fork_child(void)
-{
-	fflush(stdout);
-	pid_t child = fork();
-	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		alarm(120);
-	}
-	return child;
-}
-
-/* Returns the exit status of @child, 1000 + the number of the signal that ended it, or -1. */
-static int wait_for(pid_t child)
-{
-	int status;
-
-	if (waitpid(child, &status, 0) != child)
-		return -1;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
 
 /*
  * Counts the wrong pages among some pages at equal distances, so that a child sees parts of all memory. The pages that
@@ -197,10 +174,7 @@ static void child_discards_read_only_memory(void)
 
 	fill(memory, part, 13);
 	madvise(memory, part, MADV_PAGEOUT);
-	pid_t child = fork_child();
-	if (child == 0)
-		_exit(child_discards_read_only());
-	int status = wait_for(child);
+	int status = in_child(child_discards_read_only);
 	ok(status == 0, "read-only memory that a child discards is zero and stays read-only (%d)", status);
 	ok(!wrong(memory, part, 13, 0), "memory that a child discards stays as it was in the parent");
 }
@@ -208,10 +182,7 @@ static void child_discards_read_only_memory(void)
 static void child_changes_its_memory_alone(void)
 {
 	fill(memory, size, 3);
-	pid_t child = fork_child();
-	if (child == 0)
-		_exit(child_changes());
-	int status = wait_for(child);
+	int status = in_child(child_changes);
 	ok(status == 0, "a child discards, unmaps, maps, moves and allocates memory (%d)", status);
 	ok(!wrong(memory, size, 3, 0), "memory that a child changes stays as it was in the parent");
 }

@@ -7,33 +7,12 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/prctl.h>
 
 #define SEED 1
 #define OTHER 1000 /* a seed for what children write */
 
 static size_t size;
 static char *memory;
-
-static pid_t fork_child(void)
-{
-	fflush(stdout);
-	pid_t child = fork();
-	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		alarm(100);
-	}
-	return child;
-}
-
-/* Returns the exit status of @child, or 1000 + the number of the signal that ended it. */
-static int wait_for(pid_t child)
-{
-	int status = -1;
-
-	waitpid(child, &status, 0);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
 
 /* Reads the pages of [0, @length) in an order that depends on @order. Returns true if any is wrong. */
 static bool reads_wrong(size_t length, unsigned order)
@@ -83,12 +62,14 @@ static size_t resident(void)
 
 /* run_victim.sh sets CHILD_MB if memory is far. A child then shares the pages that were local at the fork, a quarter of
    all memory, and has copies of an eighth. */
+static int child_reads_within_its_share(void)
+{
+	return reads_wrong(size, 0) || (getenv("CHILD_MB") && resident() > size / 2);
+}
+
 static void child_stays_within_its_share(void)
 {
-	pid_t child = fork_child();
-	if (child == 0)
-		_exit(reads_wrong(size, 0) || (getenv("CHILD_MB") && resident() > size / 2));
-	int status = wait_for(child);
+	int status = in_child(child_reads_within_its_share);
 	ok(status == 0, "a child that reads all memory has less than half of it in local memory (%d)", status);
 }
 
@@ -109,10 +90,7 @@ static int child_writes(void)
 
 static void child_keeps_what_it_writes(void)
 {
-	pid_t child = fork_child();
-	if (child == 0)
-		_exit(child_writes());
-	int status = wait_for(child);
+	int status = in_child(child_writes);
 	ok(status == 0, "a child that reads all memory keeps the pages that it has written (%d)", status);
 }
 
@@ -137,10 +115,7 @@ static int child_discards(void)
 
 static void child_keeps_memory_in_place_of_what_it_discards(void)
 {
-	pid_t child = fork_child();
-	if (child == 0)
-		_exit(child_discards());
-	int status = wait_for(child);
+	int status = in_child(child_discards);
 	ok(status == 0, "memory that a child has discarded or replaced stays as the child left it (%d)", status);
 }
 
@@ -183,10 +158,7 @@ static int child_replaces_while_it_reads(void)
 
 static void child_replaces_pages_while_it_drops_others(void)
 {
-	pid_t child = fork_child();
-	if (child == 0)
-		_exit(child_replaces_while_it_reads());
-	int status = wait_for(child);
+	int status = in_child(child_replaces_while_it_reads);
 	ok(status == 0, "a child replaces pages while another of its threads reads all memory (%d)", status);
 }
 
@@ -211,10 +183,7 @@ static int child_forks(void)
 
 static void children_of_a_child_read_all_memory(void)
 {
-	pid_t child = fork_child();
-	if (child == 0)
-		_exit(child_forks());
-	int status = wait_for(child);
+	int status = in_child(child_forks);
 	ok(status == 0, "a child and three children of it read all memory (%d)", status);
 }
 
