@@ -20,9 +20,8 @@
  * Some microseconds pass before farpage has noted a new descriptor. A thread that closes unknown descriptors may close
  * a new connection in that time. farpage then connects again.
  *
- * A forked child does not need its parent's descriptors and may close them. child.c notes those that
- * the child needs. A vfork child shares its parent's memory, so it cannot close noted descriptors either. Its exec
- * closes them.
+ * A forked child does not need its parent's descriptors and may close them. child.c notes those that the child needs. A
+ * vfork child shares its parent's memory, so it cannot close noted descriptors either. Its exec closes them.
  *
  * Any thread may call these functions. They take no lock, so a signal handler may call them, too.
  */
