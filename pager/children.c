@@ -2,6 +2,7 @@
 
 #include "common/format.h"
 #include "common/log.h"
+#include "pager/bitmap.h"
 #include "pager/pass.h"
 
 #include <errno.h>
@@ -25,13 +26,13 @@ static const char zeroes[STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
 
 static bool bit_of(const struct child *child, uint64_t page)
 {
-	return page < child->pages && (child->snapshot[page / 64] >> (page % 64) & 1);
+	return page < child->pages && bitmap_has(child->snapshot, page);
 }
 
 void children_disown(struct child *child, uint64_t page)
 {
 	if (page < child->pages)
-		child->snapshot[page / 64] &= ~(1ull << (page % 64));
+		bitmap_set(child->snapshot, page, 1, false);
 }
 
 void children_take_back(struct children *children, struct child *child, int64_t count)
@@ -43,7 +44,7 @@ void children_take_back(struct children *children, struct child *child, int64_t 
 
 static size_t bitmap_bytes(uint64_t pages)
 {
-	return (pages + 64) / 64 * sizeof(uint64_t);
+	return (pages + BITMAP_WORD) / BITMAP_WORD * sizeof(uint64_t);
 }
 
 void children_open(struct children *children, struct core *core)
@@ -55,11 +56,20 @@ void children_open(struct children *children, struct core *core)
 		children->entries[i] = unused_child;
 }
 
+static void close_socket(struct children *children, struct child *child)
+{
+	if (child->socket < 0)
+		return;
+	/* close() alone would not do this, because a sibling that was forked later has the socket, too. */
+	epoll_ctl(children->epoll, EPOLL_CTL_DEL, child->socket, NULL);
+	close(child->socket);
+	child->socket = -1;
+}
+
 static void forget(struct children *children, struct child *child)
 {
 	close(child->uffd);
-	if (child->socket >= 0)
-		close(child->socket);
+	close_socket(children, child);
 	if (child->announced >= 0)
 		close(child->announced);
 	if (child->snapshot)
@@ -89,7 +99,7 @@ static void take_snapshot(struct children *children, struct child *child)
 	for (uint64_t page = 0; (page = pages_next_known(pages, page, child->pages)) < child->pages; page++) {
 		if (!pages_state_is_far(page_state(pages_load(pages, page))))
 			continue;
-		child->snapshot[page / 64] |= 1ull << (page % 64);
+		bitmap_set(child->snapshot, page, 1, true);
 		pages_mark(pages, page, PAGE_SNAPSHOT);
 	}
 }
@@ -143,14 +153,6 @@ bool children_announce(struct children *children, int socket)
 	return true;
 }
 
-static void close_socket(struct child *child)
-{
-	close(child->socket); /* leaves the handler's epoll set by that */
-	child->socket = -1;
-	copies_abandon(child);
-	child->copies.asked_count = 0;
-}
-
 void children_hear(struct children *children, struct child *child)
 {
 	struct pass_message message;
@@ -166,8 +168,11 @@ void children_hear(struct children *children, struct child *child)
 			close(child->announced);
 		child->announced = message.fd;
 	}
-	if (child->socket >= 0 && what != -EAGAIN)
-		close_socket(child);
+	if (child->socket >= 0 && what != -EAGAIN) {
+		close_socket(children, child);
+		copies_abandon(child);
+		child->copies.asked_count = 0;
+	}
 }
 
 /* Returns the pager's end of the new child's socket, which the caller owns. Returns -1 if the child was not announced. */
@@ -358,8 +363,7 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 		return result;
 	if (!*room && core_claim(core, 1, 0) == 0)
 		return -EAGAIN;
-	result = clean ? uffd_copy_protected(child->uffd, address, data, STORE_PAGE)
-		       : uffd_copy(child->uffd, address, data, STORE_PAGE, NULL);
+	result = (clean ? uffd_copy_protected : uffd_copy)(child->uffd, address, data, STORE_PAGE, NULL);
 	*room = result != 0;
 	if (result == 0) {
 		child->given++;

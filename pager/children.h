@@ -71,6 +71,7 @@ struct children {
 	struct child entries[CHILDREN_MAX];
 	_Atomic unsigned count; /* living children */
 	int64_t given;          /* the sum of the children's */
+	struct child *asked;    /* the child that was asked last to drop pages (copies.h), or NULL */
 	unsigned added;         /* total, ever */
 	_Atomic int announced;  /* socket on which to send the next child's descriptor, or -1 */
 	_Atomic unsigned reads; /* reads for children in flight; while it is not 0, the evictor changes no contents */

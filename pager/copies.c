@@ -1,6 +1,7 @@
 #include "pager/copies.h"
 
 #include "common/clock.h"
+#include "pager/bitmap.h"
 #include "pager/children.h"
 
 #include <string.h>
@@ -17,12 +18,12 @@ static bool lists(const uint64_t *pages, unsigned count, uint64_t page)
 
 bool copies_has(const struct child *child, uint64_t page)
 {
-	return page < child->pages && (child->copies.bits[page / 64] >> (page % 64) & 1);
+	return page < child->pages && bitmap_has(child->copies.bits, page);
 }
 
 void copies_add(struct child *child, uint64_t page)
 {
-	child->copies.bits[page / 64] |= UINT64_C(1) << (page % 64);
+	bitmap_set(child->copies.bits, page, 1, true);
 	child->copies.count++;
 }
 
@@ -30,7 +31,7 @@ void copies_forget(struct child *child, uint64_t page)
 {
 	if (!copies_has(child, page))
 		return;
-	child->copies.bits[page / 64] &= ~(UINT64_C(1) << (page % 64));
+	bitmap_set(child->copies.bits, page, 1, false);
 	child->copies.count--;
 }
 
@@ -38,19 +39,19 @@ void copies_forget(struct child *child, uint64_t page)
 static unsigned choose(struct child *child)
 {
 	struct copies *copies = &child->copies;
-	const uint64_t words = (child->pages + 63) / 64;
-	uint64_t word = copies->hand / 64;
+	const uint64_t words = (child->pages + BITMAP_WORD - 1) / BITMAP_WORD;
+	uint64_t word = copies->hand / BITMAP_WORD;
 
 	copies->asked_count = 0;
 	for (uint64_t seen = 0; seen <= words && copies->asked_count < PASS_WORDS; seen++, word = (word + 1) % words) {
 		uint64_t bits = copies->bits[word];
 
 		if (seen == 0)
-			bits &= ~UINT64_C(0) << (copies->hand % 64);
+			bits &= ~UINT64_C(0) << (copies->hand % BITMAP_WORD);
 		else if (seen == words)
-			bits &= ~(~UINT64_C(0) << (copies->hand % 64));
+			bits &= ~(~UINT64_C(0) << (copies->hand % BITMAP_WORD));
 		for (; bits && copies->asked_count < PASS_WORDS; bits &= bits - 1)
-			copies->asked[copies->asked_count++] = word * 64 + (unsigned)__builtin_ctzll(bits);
+			copies->asked[copies->asked_count++] = word * BITMAP_WORD + (unsigned)__builtin_ctzll(bits);
 	}
 	if (copies->asked_count)
 		copies->hand = (copies->asked[copies->asked_count - 1] + 1) % child->pages;
@@ -78,21 +79,20 @@ static bool answers_soon(const struct child *child)
 bool copies_ask(struct children *children)
 {
 	struct child *most = NULL;
-	bool soon = false;
 
+	if (children->asked && answers_soon(children->asked))
+		return true;
 	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
 		struct child *child = &children->entries[i];
 
-		if (child->uffd < 0)
-			continue;
-		soon = soon || answers_soon(child);
 		if (child->socket >= 0 && !child->copies.mute && !child->copies.asked_count && child->copies.count &&
 		    (!most || child->copies.count > most->copies.count))
 			most = child;
 	}
-	if (most && !soon)
+	if (most)
 		ask(children, most);
-	return soon || (most && answers_soon(most));
+	children->asked = most;
+	return most && answers_soon(most);
 }
 
 bool copies_is_asked(const struct child *child, uint64_t page)

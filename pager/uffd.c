@@ -172,14 +172,14 @@ int uffd_read(int fd, struct uffd_message *messages, unsigned max)
 	return (int)count;
 }
 
-int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_done)
+static int copy_pages(int fd, void *to, const void *from, size_t length, uint64_t mode, size_t *ret_done)
 {
 	size_t done = 0;
 	int result = 0;
 
 	while (done < length) {
 		struct uffdio_copy copy = {
-		    .dst = (uintptr_t)to + done, .src = (uintptr_t)from + done, .len = length - done};
+		    .dst = (uintptr_t)to + done, .src = (uintptr_t)from + done, .len = length - done, .mode = mode};
 
 		if (ioctl(fd, UFFDIO_COPY, &copy) == 0) {
 			done = length;
@@ -199,12 +199,14 @@ int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_don
 	return result;
 }
 
-int uffd_copy_protected(int fd, void *to, const void *from, size_t length)
+int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_done)
 {
-	struct uffdio_copy copy = {
-	    .dst = (uintptr_t)to, .src = (uintptr_t)from, .len = length, .mode = UFFDIO_COPY_MODE_WP};
+	return copy_pages(fd, to, from, length, 0, ret_done);
+}
 
-	return ioctl(fd, UFFDIO_COPY, &copy) ? -errno : 0;
+int uffd_copy_protected(int fd, void *to, const void *from, size_t length, size_t *ret_done)
+{
+	return copy_pages(fd, to, from, length, UFFDIO_COPY_MODE_WP, ret_done);
 }
 
 int uffd_wake(int fd, void *address, size_t length)

@@ -64,8 +64,8 @@ int uffd_read(int fd, struct uffd_message *messages, unsigned max);
  * - -ENOENT: the memory is no longer registered
  */
 int uffd_copy(int fd, void *to, const void *from, size_t length, size_t *ret_done);
-/* Copies one page to @to, write-protects it, and wakes the threads that wait there. Returns as uffd_copy(). */
-int uffd_copy_protected(int fd, void *to, const void *from, size_t length);
+/* The same, and write-protects the pages. */
+int uffd_copy_protected(int fd, void *to, const void *from, size_t length, size_t *ret_done);
 int uffd_wake(int fd, void *address, size_t length);
 /* Poisons pages: touching a poisoned page raises SIGBUS. Returns 0, -EOPNOTSUPP if the kernel lacks UFFDIO_POISON,
    -EAGAIN if a fork's event must first be read from @fd, or another -errno. */

@@ -11,11 +11,13 @@
  *
  * Any thread may call these functions.
  */
+#include "pager/bitmap.h"
+#include "pager/pagemap.h"
+#include "pager/pass.h"
 #include "pager/preload/preload.h"
 #include "pager/vma.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -48,8 +50,8 @@ bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_
 	return true;
 }
 
-/* Held in a forked child while it maps new memory, or drops pages. So far_drop() never drops new memory. Not held
-   during a fork, because the watcher needs it until the pager has read the fork's event (child.c). */
+/* Held while new memory is mapped, or pages are dropped. So far_drop() never drops new memory. Not held during a fork,
+   because the watcher needs it until the pager has read the fork's event (child.c). */
 static pthread_mutex_t laying = PTHREAD_MUTEX_INITIALIZER;
 
 static int lay_fresh(char *start, size_t length, int protection)
@@ -163,35 +165,35 @@ int far_discard(char *start, size_t length)
 	return error;
 }
 
-/* Bits of an entry of /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst). */
-#define PAGEMAP_PRESENT (UINT64_C(1) << 63)
-#define PAGEMAP_PROTECTED (UINT64_C(1) << 57)
-
-static bool is_protected(int pagemap, uint64_t address)
+/* Drops those of @count adjacent pages that are write-protected. Returns a word with a bit for each dropped page. */
+static uint64_t drop_adjacent(int pagemap, char *start, unsigned count)
 {
-	const uint64_t both = PAGEMAP_PRESENT | PAGEMAP_PROTECTED;
-	uint64_t entry;
+	bool is_protected[PASS_WORDS];
+	uint64_t dropped = 0;
 
-	return pread(pagemap, &entry, sizeof entry, (off_t)(address / WINDOW_PAGE * sizeof entry)) == sizeof entry &&
-	       (entry & both) == both;
+	if (pagemap_protected(pagemap, start, count, is_protected) < 0)
+		return 0;
+	for (unsigned i = 0, run; i < count; i += run + 1) {
+		for (run = 0; i + run < count && is_protected[i + run]; run++)
+			;
+		if (run && kernel_madvise(start + i * WINDOW_PAGE, run * WINDOW_PAGE, MADV_DONTNEED) == 0)
+			bitmap_set(&dropped, i, run, true);
+	}
+	return dropped;
 }
 
 int far_drop(const uint64_t *pages, unsigned count, uint64_t *ret_dropped)
 {
-	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	int pagemap = pagemap_open();
 	uint64_t dropped = 0;
 
 	if (pagemap < 0)
-		return -errno;
+		return pagemap;
 	pthread_mutex_lock(&laying);
 	for (unsigned i = 0, run; i < count; i += run) {
-		for (run = 0; i + run < count && pages[i + run] == pages[i] + run * WINDOW_PAGE &&
-			      is_protected(pagemap, pages[i + run]);
-		     run++)
+		for (run = 1; i + run < count && pages[i + run] == pages[i] + run * WINDOW_PAGE; run++)
 			;
-		if (run && kernel_madvise((void *)(uintptr_t)pages[i], run * WINDOW_PAGE, MADV_DONTNEED) == 0)
-			dropped |= (~UINT64_C(0) >> (64 - run)) << i;
-		run += run == 0;
+		dropped |= drop_adjacent(pagemap, (char *)(uintptr_t)pages[i], run) << i;
 	}
 	pthread_mutex_unlock(&laying);
 	close(pagemap);

@@ -156,7 +156,7 @@ int far_discard(char *start, size_t length);
 /* Discards and frees whole pages. */
 void far_free(char *start, size_t length);
 /* Drops those of @count pages that are still write-protected, as the pager has placed them in this forked child. The
-   next touch brings such a page back. Sets bit i of *@ret_dropped for page i. @pages are addresses, at most 64; the two
+   next touch brings such a page back. Sets bit i of *@ret_dropped for page i. @pages are addresses, at most PASS_WORDS; the two
    pointers may be equal. Returns 0 or -errno. */
 int far_drop(const uint64_t *pages, unsigned count, uint64_t *ret_dropped);
 /* Withdraws pages from use as far memory, because the program maps a file or shared memory over them. Empties them;
