@@ -18,13 +18,21 @@ struct figures {
 	uint64_t draining, short_of_memory, stalls;
 	struct donor_totals totals;
 	struct fabric_served served;
+	uint64_t key_count;
+	struct key_use {
+		char name[KEYRING_NAME_SIZE];
+		uint64_t leased_bytes, quota_bytes; /* quota: 0 for no limit */
+	} keys[KEYRING_MAX];
 };
 #define WORDS (sizeof(struct figures) / sizeof(uint64_t))
 static_assert(sizeof(struct figures) % sizeof(uint64_t) == 0, "figures are words");
 
+#define NEVER UINT64_MAX
+
 struct donor_metrics {
 	struct metrics_http *http;
 	uint64_t started_s;
+	uint64_t shares; /* value of lease_book->shares when the use of keys was last published, or NEVER */
 	union {
 		struct figures published;
 		uint64_t words[WORDS]; /* written and read with relaxed atomics */
@@ -87,6 +95,30 @@ static void served_write(struct metrics_text *text, const char *name, const char
 	metrics_sample(text, write, (double)writes);
 }
 
+/* Adds the use of each key. Without keys there are no such families. While the donor's thread publishes new keys, a
+   name may still be empty. */
+static void keys_write(struct metrics_text *text, const struct key_use *keys, uint64_t count)
+{
+	if (!count)
+		return;
+	metrics_family(text, "farpage_memserver_key_leased_bytes", METRICS_GAUGE,
+		       "Memory that the clients with a key of this name lease.");
+	for (uint64_t i = 0; i < count; i++) {
+		const struct metrics_label key[] = {{"key", keys[i].name}, {NULL, NULL}};
+
+		if (*keys[i].name)
+			metrics_sample(text, key, (double)keys[i].leased_bytes);
+	}
+	metrics_family(text, "farpage_memserver_key_quota_bytes", METRICS_GAUGE,
+		       "The quota of a key's name (--client-quota). A name without a quota has no sample.");
+	for (uint64_t i = 0; i < count; i++) {
+		const struct metrics_label key[] = {{"key", keys[i].name}, {NULL, NULL}};
+
+		if (*keys[i].name && keys[i].quota_bytes)
+			metrics_sample(text, key, (double)keys[i].quota_bytes);
+	}
+}
+
 static bool metrics_write(void *user, struct metrics_text *text)
 {
 	static const char *const names[2] = {"farpage_memserver_build_info", "farpage_memserver_start_time_seconds"};
@@ -111,7 +143,25 @@ static bool metrics_write(void *user, struct metrics_text *text)
 		     copy.now.served.reads, copy.now.served.writes);
 	served_write(text, "farpage_memserver_tcp_bytes_total", "Bytes of the requests for pages that came over TCP.",
 		     copy.now.served.read_bytes, copy.now.served.write_bytes);
+	keys_write(text, copy.now.keys, copy.now.key_count);
 	return true;
+}
+
+/* Fills in the use of each key's name. */
+static void keys_count(struct figures *now, const struct donor *donor)
+{
+	const struct keyring *keyring = donor->config.keys;
+
+	for (unsigned i = 0; keyring && i < keyring->count; i++) {
+		const struct keyring_key *key = &keyring->keys[i];
+
+		if (keyring_find(keyring, key->name) != key)
+			continue; /* an earlier key has this name */
+		struct key_use *use = &now->keys[now->key_count++];
+		memcpy(use->name, key->name, sizeof use->name);
+		use->leased_bytes = lease_owner_slabs(donor->book, key->name) * donor->book->limits.slab_bytes;
+		use->quota_bytes = key->quota;
+	}
 }
 
 void donor_metrics_publish(struct donor_metrics *metrics, const struct donor *donor, const struct shrink *shrink)
@@ -144,7 +194,14 @@ void donor_metrics_publish(struct donor_metrics *metrics, const struct donor *do
 		copy.now.stalls = shrink->stalls;
 	}
 	fabric_get_served(donor->fabric, &copy.now.served);
-	for (size_t i = 0; i < WORDS; i++)
+	/* The use of keys changes less often than the donor's thread publishes. */
+	size_t words = offsetof(struct figures, key_count) / sizeof(uint64_t);
+	if (metrics->shares != book->shares) {
+		metrics->shares = book->shares;
+		keys_count(&copy.now, donor);
+		words = WORDS;
+	}
+	for (size_t i = 0; i < words; i++)
 		__atomic_store_n(&metrics->words[i], copy.words[i], __ATOMIC_RELAXED);
 }
 
@@ -158,6 +215,7 @@ int donor_metrics_open(const char *address, const struct donor *donor, struct do
 		return -ENOMEM;
 	}
 	metrics->started_s = (uint64_t)time(NULL);
+	metrics->shares = NEVER;
 	donor_metrics_publish(metrics, donor, NULL);
 	status = metrics_http_open(address, metrics_write, metrics, &metrics->http);
 	if (status < 0) {

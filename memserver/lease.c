@@ -260,6 +260,7 @@ void lease_session_own(struct lease_book *book, uint32_t session, const char *ow
 	if (owner != s->owner)
 		strncpy(s->owner, owner, LEASE_OWNER_SIZE);
 	s->owner_slabs = owner_slabs;
+	book->shares++;
 }
 
 void lease_session_wish_closed(struct lease_book *book, uint32_t session, uint64_t wished_ns)

@@ -170,6 +170,7 @@ struct lease_book {
 	uint32_t revoking, clearing;  /* slabs in these states */
 	uint32_t untold;              /* slabs with a notice to send */
 	uint64_t grants;              /* number of grants so far */
+	uint64_t shares;              /* how many times a session's slabs, or the owners, have changed */
 	uint32_t generation;          /* the generation that free slabs had when the book took over the leases */
 	uint32_t *sorted;             /* scratch space to sort slabs for a recall */
 	uint64_t deadline;            /* lease_expire() has no work before this time; UINT64_MAX for none */
@@ -203,6 +204,8 @@ bool lease_session_may_begin(const struct lease_book *book, const uint8_t id[WIR
  * (0 for no limit). Call it after lease_session_begin(), and again when the key's name or the limit changes.
  */
 void lease_session_own(struct lease_book *book, uint32_t session, const char *owner, uint32_t owner_slabs);
+/* Returns the number of slabs of all sessions of @owner. */
+uint32_t lease_owner_slabs(const struct lease_book *book, const char *owner);
 /*
  * Sets how long the leases wait if the client's side closes the session connection. The grace time is the upper
  * bound, and also the default. Call it after lease_session_begin().

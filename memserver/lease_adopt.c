@@ -33,6 +33,7 @@ void lease_adopt_slab(struct lease_book *book, uint32_t slab, const struct lease
 	book->slabs[slab].warmth = before->warmth;
 	book->slabs[slab].order = before->order;
 	book->sessions[before->session].slabs++;
+	book->shares++;
 	if (before->order >= book->grants)
 		book->grants = before->order + 1;
 }

@@ -56,8 +56,10 @@ void lease_slab_disown(struct lease_book *book, uint32_t slab)
 {
 	struct lease_slab *s = &book->slabs[slab];
 
-	if (s->state != LEASE_SLAB_CLEARING)
+	if (s->state != LEASE_SLAB_CLEARING) {
 		book->sessions[s->session].slabs--;
+		book->shares++;
+	}
 	s->session = LEASE_NO_SESSION;
 	lease_tell(book, slab, false);
 	if (s->cleared)
@@ -76,17 +78,20 @@ static void deny(struct lease_book *book, uint32_t session, uint32_t request, un
 			    .kind = LEASE_DENY, .session = session, .request = request, .reason = (uint16_t)reason});
 }
 
-/* Returns true if the sessions of this session's owner have used up their common limit. */
-static bool owner_is_full(const struct lease_book *book, const struct lease_session *session)
+uint32_t lease_owner_slabs(const struct lease_book *book, const char *owner)
 {
 	uint32_t slabs = 0;
 
-	if (!session->owner_slabs)
-		return false;
 	for (uint32_t i = 0; i < book->limits.sessions; i++)
-		if (book->sessions[i].slabs && strcmp(book->sessions[i].owner, session->owner) == 0)
+		if (book->sessions[i].slabs && strcmp(book->sessions[i].owner, owner) == 0)
 			slabs += book->sessions[i].slabs;
-	return slabs >= session->owner_slabs;
+	return slabs;
+}
+
+/* Returns true if the sessions of this session's owner have used up their common limit. */
+static bool owner_is_full(const struct lease_book *book, const struct lease_session *session)
+{
+	return session->owner_slabs && lease_owner_slabs(book, session->owner) >= session->owner_slabs;
 }
 
 void lease_request(struct lease_book *book, uint32_t session, uint32_t request)
@@ -113,6 +118,7 @@ void lease_request(struct lease_book *book, uint32_t session, uint32_t request)
 	book->slabs[slab].session = session;
 	book->slabs[slab].request = request;
 	s->slabs++;
+	book->shares++;
 	lease_act(book, (struct lease_action){.kind = LEASE_PREPARE, .session = session, .slab = slab});
 }
 

@@ -32,4 +32,5 @@ void donor_reload(struct donor *donor, const struct donor_config *config, const 
 	for (uint32_t i = 0; i < limits->sessions; i++)
 		if (donor->book->sessions[i].state != LEASE_SESSION_FREE)
 			session_reload(donor, i, before);
+	donor->book->shares++; /* names and quotas may have changed */
 }

@@ -7,7 +7,9 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import disks
 from donor import Donor
@@ -136,6 +138,37 @@ def device_is_measured(donor, port):
     ok(wait_until(lambda: scrape(port)["farpage_memserver_leased_bytes"] == 0), "the donor has its memory back")
 
 
+def donor_counts_the_use_of_each_key():
+    """Two names with two keys each may lease from one donor. The device belongs to alice."""
+    with tempfile.TemporaryDirectory(prefix="farpage-metrics-") as folder:
+        keys = Path(folder, "keys")
+        keys.mkdir(mode=0o700)
+        for name in ("alice.key", "alice.new.key", "bob.key"):
+            farpage("key", str(keys / name))
+        donor = Donor("--donate", "64M", "--slab", "16M", "--metrics", "0", "--keys", str(keys), "--client-quota", "alice=32M")
+        port = metrics_port(donor)
+        def leased(name):
+            return scrape(port).get(f'farpage_memserver_key_leased_bytes{{key="{name}"}}')
+        is_format("the metrics of a donor with keys", ask(port)[2])
+        values = scrape(port)
+        ok(leased("alice") == 0 and leased("bob") == 0, "each name leases nothing at first", values)
+        ok(values.get('farpage_memserver_key_quota_bytes{key="alice"}') == 32 << 20 and
+           'farpage_memserver_key_quota_bytes{key="bob"}' not in values, "a name's quota is shown, if it has one", values)
+        made = disks.attach("m3", "32M", "--donor", donor.uri, "--key", str(keys / "alice.new.key"))
+        ok(made.returncode == 0, "a device with alice's second key is made", shown(made))
+        run("dd", "if=/dev/urandom", f"of={made.stdout.split()[0]}", "bs=1M", "count=8", "oflag=direct")
+        ok(wait_until(lambda: leased("alice") == scrape(port)["farpage_memserver_leased_bytes"] > 0) and leased("bob") == 0,
+           "what the device leases counts as alice's", scrape(port))
+        (keys / "bob.key").unlink()
+        farpage("key", str(keys / "carol.key"))
+        donor.signal(signal.SIGHUP)
+        ok(wait_until(lambda: leased("carol") == 0 and leased("bob") is None) and leased("alice") > 0,
+           "after a reload the names are those of the new keys", scrape(port))
+        gone = disks.detach("m3")
+        ok(gone.returncode == 0 and wait_until(lambda: leased("alice") == 0), "a removed device no longer counts as alice's",
+           shown(gone))
+
+
 def open_connections_delay_nobody(path, ports):
     held = []
     for port in ports:
@@ -198,6 +231,7 @@ alerts_name_metrics_that_exist(NAMES)
 if os.geteuid() == 0:
     disks.require()
     device_is_measured(donor, port)
+    donor_counts_the_use_of_each_key()
 else:
     skip("a device's metrics are what it does", "block devices need root")
 done()
