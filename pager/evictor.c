@@ -102,6 +102,7 @@ static void send_page(struct evictor *evictor, const struct taken *taken)
 	uint32_t frame = writer_frame(&evictor->writer);
 	memcpy(victims_frame(&core->victims, frame), taken->data, STORE_PAGE);
 	core->victims.page_of[frame] = (uint32_t)page;
+	core->victims.proven[frame] = taken->proven;
 	if (clean)
 		core_count(&core->counters->evicted_clean, 1);
 	else
@@ -124,8 +125,9 @@ static void sort_taken(struct taken *taken, unsigned count)
 		}
 }
 
-/* Evicts those of @pages that are resident. Returns the number of pages that left. */
-static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned count)
+/* Evicts those of @pages that are resident. @proven says which of them were proven; NULL: none. Returns the number of
+   pages that left. */
+static unsigned evict(struct evictor *evictor, const uint64_t *pages, const bool *proven, unsigned count)
 {
 	struct core *core = evictor->core;
 	struct taken taken[TAKE_MAX];
@@ -134,7 +136,7 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 	pthread_mutex_lock(&core->evict_lock);
 	for (unsigned i = 0; i < count; i++)
 		if (pages_move(&core->pages, pages[i], PAGE_RESIDENT, PAGE_EVICTING, 0))
-			taken[mine++].page = pages[i];
+			taken[mine++] = (struct taken){.page = pages[i], .proven = proven && proven[i]};
 	sort_taken(taken, mine);
 	take_pages(&evictor->take, taken, mine);
 
@@ -165,6 +167,8 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, unsigned c
 		}
 	}
 	writer_flush(&evictor->writer);
+	residents_adapt(&core->residents, core->victims.young_returned, core->victims.proven_returned);
+	core->victims.young_returned = core->victims.proven_returned = 0;
 	pthread_mutex_unlock(&core->evict_lock);
 	for (unsigned i = 0; i < mine; i++)
 		if (taken[i].result == TAKE_TAKEN && trace_hash(taken[i].data) != hashes[i])
@@ -234,11 +238,11 @@ static void send_range_out(struct evictor *evictor, uint64_t page, uint64_t coun
 		if (page_state(word) == PAGE_RESIDENT)
 			batch[length++] = page;
 		if (length == evictor->batch) {
-			evict(evictor, batch, length);
+			evict(evictor, batch, NULL, length);
 			length = 0;
 		}
 	}
-	evict(evictor, batch, length);
+	evict(evictor, batch, NULL, length);
 	/* The caller wants the pages on their donors only, so the victim buffer is emptied. */
 	writer_drain(&evictor->writer);
 	for (uint32_t i = 0; i < core->victims.count; i++)
@@ -278,7 +282,7 @@ static unsigned evict_held(struct evictor *evictor)
 	uint64_t pages[TAKE_MAX];
 	unsigned count = residents_pop_held(&evictor->core->residents, pages, evictor->batch);
 
-	return count ? evict(evictor, pages, count) : 0;
+	return count ? evict(evictor, pages, NULL, count) : 0;
 }
 
 /* Raises the limit by `high` pages if no memory is free and all resident pages are held. */
@@ -304,10 +308,11 @@ static void exceed_budget(struct evictor *evictor)
 static void make_room(struct evictor *evictor)
 {
 	uint64_t pages[TAKE_MAX];
+	bool proven[TAKE_MAX];
 
 	evict_held(evictor);
 	while (core_free(evictor->core) < evictor->core->high && !atomic_load(&evictor->core->stop)) {
-		unsigned count = residents_pop(&evictor->core->residents, pages, evictor->batch);
+		unsigned count = residents_pop(&evictor->core->residents, pages, proven, evictor->batch);
 
 		if (++evictor->since_account >= ACCOUNT_BATCHES) {
 			evictor->since_account = 0;
@@ -318,7 +323,7 @@ static void make_room(struct evictor *evictor)
 		}
 		/* If no page could be evicted, all are held, or other threads work on them. The evictor then sleeps
 		   for 1 ms, or until a write completes or another thread rings. */
-		if (evict(evictor, pages, count) == 0 && (count || evict_held(evictor) == 0)) {
+		if (evict(evictor, pages, proven, count) == 0 && (count || evict_held(evictor) == 0)) {
 			exceed_budget(evictor);
 			struct epoll_event event;
 			epoll_wait(evictor->writer.epoll, &event, 1, 1);

@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#define YOUNG_SHARE 4 /* a quarter of the budget, as 2Q proposes */
-#define SPARE 64      /* entries beyond the budget, because some entries are stale */
+/* The young queue's share of a budget, in quarters of a page: at the start (as 2Q proposes), at least, at most. */
+#define SHARE_FIRST(budget) (budget)
+#define SHARE_MIN(budget) ((budget) / 8)
+#define SHARE_MAX(budget) (3 * (budget))
+#define SPARE 64 /* entries beyond the budget, because some entries are stale */
 
 static int queue_open(struct queue *queue, uint32_t pages)
 {
@@ -28,7 +31,7 @@ static void queue_close(struct queue *queue)
 
 int residents_open(struct residents *residents, struct pages *pages, uint32_t budget)
 {
-	*residents = (struct residents){.pages = pages, .young_share = budget / YOUNG_SHARE};
+	*residents = (struct residents){.pages = pages, .budget = budget, .young_share = SHARE_FIRST(budget)};
 	pthread_mutex_init(&residents->lock, NULL);
 	int result = queue_open(&residents->young, budget);
 	if (result == 0)
@@ -157,7 +160,7 @@ void residents_hold(struct residents *residents, uint64_t page)
 
 static struct queue *next_queue(struct residents *residents)
 {
-	if (residents->proven.count == 0 || residents->young.count > residents->young_share)
+	if (residents->proven.count == 0 || 4 * residents->young.count > residents->young_share)
 		return &residents->young;
 	return &residents->proven;
 }
@@ -176,16 +179,32 @@ static bool pop(struct residents *residents, struct queue *queue, uint64_t *ret_
 	return ready;
 }
 
-unsigned residents_pop(struct residents *residents, uint64_t *pages, unsigned max)
+unsigned residents_pop(struct residents *residents, uint64_t *pages, bool *ret_proven, unsigned max)
 {
 	unsigned found = 0;
 
 	pthread_mutex_lock(&residents->lock);
 	uint32_t count = residents->young.count + residents->proven.count;
-	for (uint32_t scanned = 0; found < max && scanned < count; scanned++)
-		found += pop(residents, next_queue(residents), &pages[found]);
+	for (uint32_t scanned = 0; found < max && scanned < count; scanned++) {
+		struct queue *queue = next_queue(residents);
+
+		if (ret_proven)
+			ret_proven[found] = queue == &residents->proven;
+		found += pop(residents, queue, &pages[found]);
+	}
 	pthread_mutex_unlock(&residents->lock);
 	return found;
+}
+
+void residents_adapt(struct residents *residents, uint32_t young, uint32_t proven)
+{
+	if (young == 0 && proven == 0)
+		return;
+	pthread_mutex_lock(&residents->lock);
+	int64_t share = (int64_t)residents->young_share + young - 4 * (int64_t)proven;
+	int64_t least = SHARE_MIN(residents->budget), most = SHARE_MAX(residents->budget);
+	residents->young_share = (uint32_t)(share < least ? least : share > most ? most : share);
+	pthread_mutex_unlock(&residents->lock);
 }
 
 unsigned residents_pop_held(struct residents *residents, uint64_t *pages, unsigned max)

@@ -4,8 +4,12 @@
  * Theory of operation. The order is that of 2Q (Johnson and Shasha, 1994), with two first-in-first-out queues. A
  * page enters the *young* queue when it becomes resident. If the program touches an evicted page again while the
  * victim buffer (victims.h) still has it, the page enters the *proven* queue. The evictor takes the oldest young
- * page while the young queue is longer than a quarter of the budget. Otherwise it takes the oldest proven page. So
+ * page while the young queue is longer than its share of the budget. Otherwise it takes the oldest proven page. So
  * pages that are touched only once do not displace pages in use.
+ *
+ * The share adapts to the program. A page that returns from the victim buffer was evicted too early. If the page had
+ * been proven, the share becomes smaller by one page. If it had been young, the share becomes larger by a quarter of a
+ * page. So while the program does not change, one of five pages evicted from the proven queue returns.
  *
  * Pages that cannot be evicted for now, because a device or their mapping holds them, wait in a third queue, *held*.
  * The evictor retries some of them now and then.
@@ -31,7 +35,8 @@ struct queue {
 
 struct residents {
 	struct queue young, proven, held;
-	uint32_t young_share; /* the young queue's share of the budget, in pages */
+	uint32_t budget;      /* pages */
+	uint32_t young_share; /* the young queue's share of the budget, in quarters of a page */
 	pthread_mutex_t lock;
 	struct pages *pages;
 };
@@ -48,8 +53,12 @@ uint64_t residents_memory(const struct residents *residents);
    page. */
 void residents_push(struct residents *residents, uint64_t page, bool proven);
 /* Removes up to @max pages that can be evicted: resident, and not being written. A page that another thread works on
-   moves to the end of its queue. Returns the number of pages removed. */
-unsigned residents_pop(struct residents *residents, uint64_t *pages, unsigned max);
+   moves to the end of its queue. Sets ret_proven[i] if pages[i] was proven; @ret_proven may be NULL. Returns the
+   number of pages removed. */
+unsigned residents_pop(struct residents *residents, uint64_t *pages, bool *ret_proven, unsigned max);
+/* Adapts the young queue's share, after @young pages evicted from the young queue and @proven pages evicted from the
+   proven queue have returned from the victim buffer. */
+void residents_adapt(struct residents *residents, uint32_t young, uint32_t proven);
 
 /* Appends @page, which is resident but cannot be evicted for now, to the held queue. */
 void residents_hold(struct residents *residents, uint64_t page);

@@ -57,6 +57,7 @@ enum take_result {
 
 struct taken {
 	uint64_t page;
+	bool proven; /* the page was in the proven queue (residents.h) */
 	enum take_result result;
 	const char *data; /* valid until take_release() */
 };

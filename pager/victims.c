@@ -21,7 +21,8 @@ int victims_open(struct victims *victims, struct pages *pages, struct refault *r
 	victims->frames = map_memory((size_t)count * STORE_PAGE);
 	victims->page_of = map_memory(count * sizeof *victims->page_of);
 	victims->writing = map_memory(count);
-	if (!victims->frames || !victims->page_of || !victims->writing) {
+	victims->proven = map_memory(count * sizeof *victims->proven);
+	if (!victims->frames || !victims->page_of || !victims->writing || !victims->proven) {
 		victims_close(victims);
 		return -ENOMEM;
 	}
@@ -38,12 +39,14 @@ void victims_close(struct victims *victims)
 		munmap(victims->page_of, victims->count * sizeof *victims->page_of);
 	if (victims->writing)
 		munmap(victims->writing, victims->count);
+	if (victims->proven)
+		munmap(victims->proven, victims->count * sizeof *victims->proven);
 	*victims = (struct victims){0};
 }
 
 uint64_t victims_memory(const struct victims *victims)
 {
-	return (uint64_t)victims->count * (STORE_PAGE + sizeof *victims->page_of + 1);
+	return (uint64_t)victims->count * (STORE_PAGE + sizeof *victims->page_of + 1 + sizeof *victims->proven);
 }
 
 bool victims_empty(struct victims *victims, uint32_t frame)
@@ -55,7 +58,9 @@ bool victims_empty(struct victims *victims, uint32_t frame)
 	if (page == NO_PAGE)
 		return true;
 	uint32_t word = pages_load(victims->pages, page);
-	if (page_frame(word) == frame) {
+	if (page_state(word) == PAGE_RESIDENT) {
+		*(victims->proven[frame] ? &victims->proven_returned : &victims->young_returned) += 1;
+	} else if (page_frame(word) == frame) {
 		if (page_state(word) == PAGE_RETURNING)
 			return false;
 		if (page_state(word) == PAGE_BUFFERED) {

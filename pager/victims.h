@@ -4,7 +4,8 @@
  * Theory of operation. The evictor copies an evicted page into the next frame. If the page is dirty, the store
  * writes it to the donors straight from the frame, because the frames are registered with the store. Until the frame
  * is reused, a fault on the page (PAGE_BUFFERED) is answered from the frame, without the network. When the frame is
- * reused, the page becomes PAGE_FAR, and its word gets a stamp (refault.h) in place of the frame.
+ * reused, the page becomes PAGE_FAR, and its word gets a stamp (refault.h) in place of the frame. A page that is in the
+ * program when its frame is reused has *returned*: the program needed it again soon (residents.h).
  *
  * The copy from the landing area (take.h) is necessary. UFFDIO_MOVE replaces the memory of the landing area, but an
  * RDMA device would continue to use the memory that was registered.
@@ -23,6 +24,8 @@ struct victims {
 	char *frames;
 	uint32_t *page_of; /* for each frame: the page whose contents the frame has */
 	uint8_t *writing;  /* 1 while the store reads from the frame */
+	bool *proven;      /* for each frame: the page was in the proven queue (residents.h) */
+	uint32_t young_returned, proven_returned; /* pages that have returned, since the evictor last set these to 0 */
 	uint32_t count, next;
 	uint32_t in_flight; /* number of frames being written */
 	struct pages *pages;

@@ -250,10 +250,12 @@ static struct result s3_fifo(void)
 enum place { NOWHERE, HERE, BUFFERED, AWAY };
 
 /* What pager/residents.h and pager/victims.h do: 2Q whose second queue takes pages that come back from the victim
-   buffer. @ghosts: pages more, as a part of @local, whose return counts like one from the buffer. */
+   buffer. @weight: how many returned young pages weigh as much as a returned proven page, or 0 if the young queue's
+   share of the memory stays as it is at the start. @ghosts: pages more, as a part of @local, whose return counts like
+   one from the buffer. */
 struct two_queues {
-	uint32_t buffer_part, young_part; /* divisors of @local: the buffer's frames, the young queue */
-	uint32_t ghosts;
+	uint32_t buffer_part, young_part; /* divisors of @local: the buffer's frames, the young queue at the start */
+	uint32_t weight, ghosts;
 	enum bits bits;
 };
 
@@ -262,8 +264,9 @@ static struct result two_queues(struct two_queues how)
 	struct result result = {0};
 	struct queue young = queue_make(), proven = queue_make(), buffer = queue_make(), ghosts = queue_make();
 	uint8_t *place = zeroed(pages, 1), *frames = zeroed(pages, 1), *ghost = zeroed(pages, 1);
-	bool *used = zeroed(pages, sizeof *used);
+	bool *used = zeroed(pages, sizeof *used), *proven_left = zeroed(pages, sizeof *proven_left);
 	const uint32_t buffered = local / how.buffer_part ? local / how.buffer_part : 1, resident = local - buffered;
+	double share = (double)resident / how.young_part, least = resident / 32.0, most = resident * 0.75;
 
 	for (size_t i = 0; i < length; i++) {
 		uint32_t page = trace[i] / 2;
@@ -276,8 +279,11 @@ static struct result two_queues(struct two_queues how)
 		is_back = place[page] == BUFFERED;
 		result.fetches += place[page] == AWAY;
 		result.returns += is_back;
+		if (is_back && how.weight)
+			share += proven_left[page] ? -1.0 : 1.0 / how.weight;
+		share = share < least ? least : share > most ? most : share;
 		while (young.count + proven.count >= resident) {
-			bool from_young = !proven.count || young.count > resident / how.young_part;
+			bool from_young = !proven.count || young.count > share;
 			uint32_t oldest = queue_take(from_young ? &young : &proven);
 
 			if (used[oldest]) {
@@ -299,6 +305,7 @@ static struct result two_queues(struct two_queues how)
 				}
 			}
 			place[oldest] = BUFFERED;
+			proven_left[oldest] = !from_young;
 			frames[oldest]++;
 			queue_put(&buffer, oldest);
 		}
@@ -362,10 +369,11 @@ int main(int argc, char **argv)
 	print("CLOCK, bits of writes", clock_order(BITS_WRITES), base.fetches);
 	print("CLOCK, bits of accesses", clock_order(BITS_ACCESSES), base.fetches);
 	print("S3-FIFO, counts of accesses", s3_fifo(), base.fetches);
-	print("2Q as it is", two_queues((struct two_queues){16, 4, 0, BITS_NONE}), base.fetches);
-	print("2Q, half the buffer", two_queues((struct two_queues){32, 4, 0, BITS_NONE}), base.fetches);
-	print("2Q, ghosts of half the budget", two_queues((struct two_queues){16, 4, 2, BITS_NONE}), base.fetches);
-	print("2Q, bits of writes", two_queues((struct two_queues){16, 4, 0, BITS_WRITES}), base.fetches);
-	print("2Q, bits of accesses", two_queues((struct two_queues){16, 4, 0, BITS_ACCESSES}), base.fetches);
+	print("2Q as it is", two_queues((struct two_queues){16, 4, 4, 0, BITS_NONE}), base.fetches);
+	print("2Q, half the buffer", two_queues((struct two_queues){32, 4, 4, 0, BITS_NONE}), base.fetches);
+	print("2Q, fixed share", two_queues((struct two_queues){16, 4, 0, 0, BITS_NONE}), base.fetches);
+	print("2Q, ghosts of half the budget", two_queues((struct two_queues){16, 4, 4, 2, BITS_NONE}), base.fetches);
+	print("2Q, bits of writes", two_queues((struct two_queues){16, 4, 4, 0, BITS_WRITES}), base.fetches);
+	print("2Q, bits of accesses", two_queues((struct two_queues){16, 4, 4, 0, BITS_ACCESSES}), base.fetches);
 	return 0;
 }

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
+#include "wire/wire.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -241,6 +242,19 @@ bool rig_wait_leased(const struct rig *rig, uint64_t bytes)
 		return true;
 	printf("# leased: %llu, wanted: %llu\n", (unsigned long long)leased, (unsigned long long)bytes);
 	return false;
+}
+
+static bool some_donor_lends(const struct rig *rig)
+{
+	for (unsigned i = 0; i < rig->donor_count; i++)
+		if (rig->donors[i].pid && rig_figures(rig, i).state == WIRE_STATE_LENDING)
+			return true;
+	return false;
+}
+
+bool rig_wait_room(const struct rig *rig)
+{
+	return wait_until_ms(RIG_PATIENCE_MS / 6, some_donor_lends(rig));
 }
 
 void rig_fill(void *data, uint64_t page, uint64_t version)

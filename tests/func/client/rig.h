@@ -62,6 +62,8 @@ int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max);
 struct far_donor_info rig_figures(const struct rig *rig, unsigned index);
 /* Waits until the donors lease @bytes together. Returns false with a diagnostic after some seconds. */
 bool rig_wait_leased(const struct rig *rig, uint64_t bytes);
+/* Waits until a donor has a free slab to lend. A slab that a client has released is cleared first. */
+bool rig_wait_room(const struct rig *rig);
 
 struct store_stats rig_stats(const struct rig *rig);
 /*

@@ -77,6 +77,7 @@ static void memory_released_by_another_client_is_found(struct rig *rig)
 	ok(rig_put(&other, 0, 7) == -ENOSPC, "a write of another client fails with -ENOSPC while donors are full");
 	store_discard(rig->store, 0, rig->store->pages);
 	ok(rig_wait_leased(rig, 0), "the first client releases all slabs after a discard");
+	ok(rig_wait_room(rig), "a donor has cleared a slab");
 	ok(rig_write(&other, 0, 1, rig->bytes) == 0, "another client's write succeeds once there is room");
 	ok(rig_wait_leased(rig, RIG_SLAB), "another client's write leases one slab");
 	store_queue_close(other.queue);

@@ -114,7 +114,7 @@ static void a_fault_brings_in_what_the_page_has(void)
 	   "a far page comes in with its contents, by one read for two faults");
 	ok(over.counters.depths.count == 1 && core_far(&over) == 0,
 	   "the depth of a page that has come in is recorded, and the page no longer counts as far");
-	ok(residents_pop(&core->residents, popped, 4) == 2 && popped[0] == 10 && popped[1] == 20,
+	ok(residents_pop(&core->residents, popped, NULL, 4) == 2 && popped[0] == 10 && popped[1] == 20,
 	   "pages that have come in may leave in turn");
 
 	uint32_t before = core->residents.proven.count;

@@ -121,6 +121,37 @@ static void memory_beyond_the_budget_keeps_its_contents(void)
 	over_close(&over);
 }
 
+/* A program uses some pages again and again while it reads other pages once. The pages in use are seven tenths of the
+   budget. So they stay only if the pages read once get much less than a quarter. */
+static void pages_in_use_stay_beside_pages_read_once(void)
+{
+	enum { USED = LOCAL / STORE_PAGE * 7 / 10, A_PAGE = 40 }; /* A_PAGE: uses for each page read once */
+	struct farpage_stats before, after;
+	struct over over;
+
+	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens over a memory store"))
+		return;
+	char *memory = over_map(&over, BYTES);
+	for (uint64_t page = 0; page < PAGES; page++)
+		fill(memory, page, 0);
+	struct random_state random;
+	random_seed(&random, 3);
+	volatile char sum = 0;
+	for (unsigned round = 0; round < 3; round++) {
+		farpage_get_stats(over.farpage, &before);
+		for (uint64_t page = USED; page < PAGES; page++) {
+			sum += memory[page * STORE_PAGE];
+			for (unsigned i = 0; i < A_PAGE; i++)
+				sum += memory[random_below(&random, USED) * STORE_PAGE];
+		}
+		farpage_get_stats(over.farpage, &after);
+	}
+	uint64_t once = PAGES - USED, fetched = after.fetched_pages - before.fetched_pages;
+	ok(fetched < once + once / 10, "pages in use are hardly ever fetched (%llu pages fetched, %llu of them read once)",
+	   (unsigned long long)fetched, (unsigned long long)once);
+	over_close(&over);
+}
+
 static const struct store_ops *memory_ops;
 
 /* Half of the pages are on the backup alone. */
@@ -423,6 +454,7 @@ int main(void)
 		return tap_skip_all("no right to userfaultfd");
 	over_close(&over);
 	memory_beyond_the_budget_keeps_its_contents();
+	pages_in_use_stay_beside_pages_read_once();
 	pages_on_the_backup_alone_count_as_far();
 	system_calls_read_and_write_far_memory();
 	threads_find_what_they_wrote();

@@ -42,7 +42,7 @@ static void discard(uint64_t page)
 /* Returns true if a pop of @max pages gets @count pages, from @first on. */
 static bool pops(unsigned max, uint64_t first, unsigned count)
 {
-	bool good = residents_pop(&residents, popped, max) == count;
+	bool good = residents_pop(&residents, popped, NULL, max) == count;
 
 	for (unsigned i = 0; i < count && good; i++)
 		good = popped[i] == first + i;
@@ -73,7 +73,7 @@ static void young_pages_leave_before_proven_ones(void)
 {
 	enum { PROVEN = 1000 };
 	begin(BUDGET);
-	uint32_t share = residents.young_share;
+	uint32_t share = residents.young_share / 4;
 	ok(share > 0 && share < BUDGET, "the young queue has a share of the budget (%u of %u)", share, BUDGET);
 	push(PROVEN, 10, true);
 	push(0, share + 5, false);
@@ -83,6 +83,48 @@ static void young_pages_leave_before_proven_ones(void)
 	ok(pops(1, 5, 1), "the oldest young page leaves if another page makes the young queue too long");
 	ok(pops(9, PROVEN + 1, 9), "the proven pages leave in order while the young queue is within its share");
 	ok(pops(PAGES, 6, share), "the last young pages leave if no proven page is left");
+	end();
+}
+
+/* Returns the length to which the young queue shrinks before a proven page leaves. */
+static uint32_t young_share(void)
+{
+	enum { YOUNG = BUDGET - 4, PROVEN = 1000 };
+	bool proven[YOUNG + 1];
+	uint32_t count = 0;
+
+	push(0, YOUNG, false);
+	push(PROVEN, 4, true);
+	while (count <= YOUNG && residents_pop(&residents, popped + count, proven + count, 1) && !proven[count])
+		count++;
+	bool named = count <= YOUNG && popped[count] == PROVEN;
+	for (uint64_t page = 0; page < YOUNG; page++)
+		discard(page);
+	for (uint64_t page = PROVEN; page < PROVEN + 4; page++)
+		discard(page);
+	residents_pop(&residents, popped, NULL, PAGES); /* drops the entries of discarded pages */
+	return named ? YOUNG - count : UINT32_MAX;
+}
+
+static void the_young_share_follows_pages_that_return(void)
+{
+	begin(BUDGET);
+	ok(young_share() == BUDGET / 4, "the young queue begins with a quarter of the budget");
+	residents_adapt(&residents, 0, 0);
+	residents_adapt(&residents, 4, 0);
+	ok(young_share() == BUDGET / 4 + 1, "four returned young pages lengthen the young queue by one");
+	residents_adapt(&residents, 0, 3);
+	ok(young_share() == BUDGET / 4 - 2, "each returned proven page shortens the young queue by one");
+	residents_adapt(&residents, 8, 2);
+	ok(young_share() == BUDGET / 4 - 2, "four young pages outweigh one proven page");
+	residents_adapt(&residents, 0, 1000000);
+	uint32_t least = young_share();
+	ok(least == BUDGET / 32, "the young queue keeps a 32nd of the budget (%u pages)", least);
+	residents_adapt(&residents, UINT32_MAX, 0);
+	uint32_t most = young_share();
+	ok(most == BUDGET / 4 * 3, "the young queue has at most three quarters of the budget (%u pages)", most);
+	residents_adapt(&residents, 0, UINT32_MAX);
+	ok(young_share() == BUDGET / 32, "no number of returned pages is too large");
 	end();
 }
 
@@ -109,7 +151,7 @@ static void discarded_pages_are_not_offered(void)
 	for (uint64_t page = 0; page < 20; page++)
 		if (page % 10 != 4)
 			discard(page);
-	bool good = residents_pop(&residents, popped, PAGES) == 2;
+	bool good = residents_pop(&residents, popped, NULL, PAGES) == 2;
 	ok(good && popped[0] + popped[1] == 18, "a pop passes over discarded pages of both queues");
 	ok(residents_count(&residents) == 0, "a pop drops the entries of discarded pages");
 	push(1, 2, false);
@@ -120,7 +162,7 @@ static void discarded_pages_are_not_offered(void)
 	discard(1);
 	page_make(&pages, 1, PAGE_RESIDENT, 0);
 	residents_push(&residents, 1, false);
-	unsigned count = residents_pop(&residents, popped, 1);
+	unsigned count = residents_pop(&residents, popped, NULL, 1);
 	count += residents_pop_held(&residents, popped + count, 2);
 	ok(count == 2 && popped[0] + popped[1] == 3, "a page that was discarded while held is offered once (%u)",
 	   count);
@@ -137,7 +179,7 @@ static void pages_in_other_hands_wait_at_the_end(void)
 	pages_move(&pages, 1, PAGE_DISCARDING, PAGE_UNTOUCHED, 0);
 	page_bring_in(&pages, 1, PAGE_UNTOUCHED);
 	residents_push(&residents, 1, false);
-	unsigned count = residents_pop(&residents, popped, PAGES);
+	unsigned count = residents_pop(&residents, popped, NULL, PAGES);
 	ok(count == 3 && popped[0] == 4 && popped[1] == 5 && popped[2] == 1,
 	   "pages that are in other hands at a pop come after all others");
 	ok(residents_count(&residents) == 1, "a page that is being written stays in its queue");
@@ -160,7 +202,7 @@ static void a_pop_ends_if_every_page_is_in_other_hands(void)
 	   residents_count(&residents));
 	for (uint64_t page = 0; page < 80; page++)
 		pages_unmark(&pages, page, PAGE_WRITING);
-	ok(residents_pop(&residents, popped, PAGES) == 80, "all pages are offered after their writes have ended");
+	ok(residents_pop(&residents, popped, NULL, PAGES) == 80, "all pages are offered after their writes have ended");
 	for (uint64_t page = 0; page < 3; page++)
 		residents_hold(&residents, page);
 	pages_mark(&pages, 0, PAGE_WRITING);
@@ -179,7 +221,7 @@ static void queues_grow_only_without_stale_entries(void)
 	}
 	ok(residents_memory(&residents) == memory, "stale entries do not make a queue longer");
 	push(PAGES - 5, 5, true);
-	uint64_t count = residents_pop(&residents, popped, PAGES);
+	uint64_t count = residents_pop(&residents, popped, NULL, PAGES);
 	ok(count == 5 && popped[0] == PAGES - 5, "the resident pages among stale entries are offered (%u)",
 	   (unsigned)count);
 	end();
@@ -219,7 +261,7 @@ static void *take_and_return(void *argument)
 	random_seed(&random, (uintptr_t)argument);
 	for (unsigned turn = 0; turn < TURNS; turn++) {
 		bool held = random_below(&random, 4) == 0;
-		unsigned count = held ? residents_pop_held(&residents, mine, 32) : residents_pop(&residents, mine, 32);
+		unsigned count = held ? residents_pop_held(&residents, mine, 32) : residents_pop(&residents, mine, NULL, 32);
 
 		offered += count;
 		for (unsigned i = 0; i < count; i++) {
@@ -259,7 +301,7 @@ static void no_page_is_offered_twice_or_forgotten(void)
 	for (unsigned i = 0; i <= EVICTORS; i++)
 		pthread_join(threads[i], NULL);
 	ok(!wrong && offered > TURNS, "no page is offered to two threads at once (%u of %u were)", wrong, offered);
-	unsigned count = residents_pop(&residents, popped, PAGES);
+	unsigned count = residents_pop(&residents, popped, NULL, PAGES);
 	count += residents_pop_held(&residents, popped + count, PAGES - count);
 	for (unsigned i = 0; i < count; i++) {
 		twice += seen[popped[i]];
@@ -276,6 +318,7 @@ int main(void)
 {
 	pages_leave_in_order_and_held_pages_apart();
 	young_pages_leave_before_proven_ones();
+	the_young_share_follows_pages_that_return();
 	a_page_is_in_one_queue();
 	discarded_pages_are_not_offered();
 	pages_in_other_hands_wait_at_the_end();

@@ -70,6 +70,33 @@ static void frames_are_used_in_turn(void)
 	end();
 }
 
+static void pages_that_return_are_counted(void)
+{
+	enum { RETURNED = 5, PROVEN = 2, DISCARDED = 7 };
+	uint32_t frames[FRAMES];
+
+	begin();
+	make_and_send_out(0, FRAMES, frames);
+	for (unsigned i = 0; i < FRAMES; i++)
+		victims.proven[frames[i]] = i < PROVEN;
+	for (unsigned i = 0; i < RETURNED; i++) {
+		pages_move(&pages, i, PAGE_BUFFERED, PAGE_RETURNING, frames[i]);
+		pages_move(&pages, i, PAGE_RETURNING, PAGE_RESIDENT, 0);
+	}
+	pages_move(&pages, DISCARDED, PAGE_BUFFERED, PAGE_DISCARDING, 0);
+	pages_move(&pages, DISCARDED, PAGE_DISCARDING, PAGE_UNTOUCHED, 0);
+	ok(victims.young_returned == 0 && victims.proven_returned == 0, "no page counts before its frame is reused");
+	for (unsigned i = 0; i < FRAMES; i++)
+		victims_allocate(&victims);
+	ok(victims.proven_returned == PROVEN && victims.young_returned == RETURNED - PROVEN,
+	   "pages in the program when their frames are reused count as returned, by their queue (%u and %u)",
+	   victims.proven_returned, victims.young_returned);
+	for (unsigned i = 0; i < FRAMES; i++)
+		victims_allocate(&victims);
+	ok(victims.proven_returned + victims.young_returned == RETURNED, "a page counts once");
+	end();
+}
+
 static void a_buffered_page_is_far_when_its_frame_is_reused(void)
 {
 	uint32_t frames[FRAMES];
@@ -224,6 +251,7 @@ int main(void)
 {
 	frames_are_used_in_turn();
 	a_buffered_page_is_far_when_its_frame_is_reused();
+	pages_that_return_are_counted();
 	a_page_in_a_newer_frame_stays_buffered();
 	a_frame_in_use_is_not_reused();
 	a_page_that_returns_elsewhere_holds_no_frame();
