@@ -56,15 +56,24 @@ static uint32_t stamp_of(const struct core *core, uint64_t page)
 	return page_frame(pages_load(&core->pages, page));
 }
 
+/* Records that a far page has come back. Returns true if a sixth more local memory would have kept the page here. */
+static bool was_missed_soon(struct core *core, uint64_t page)
+{
+	uint64_t depth = refault_record(&core->refault, stamp_of(core, page));
+
+	return 6 * depth < (uint64_t)atomic_load_explicit(&core->limit, memory_order_relaxed);
+}
+
 static void placed(struct core *core, uint64_t page, uint32_t count, const struct origin *origin)
 {
 	if (count && origin == &fetch_resident)
 		anomaly_dropped(core, page);
 	for (uint32_t i = 0; i < count; i++) {
-		if (origin->from == PAGE_FETCHING)
-			refault_record(&core->refault, stamp_of(core, page + i));
+		bool proven = origin->from == PAGE_RETURNING ||
+			      (origin->from == PAGE_FETCHING && was_missed_soon(core, page + i));
+
 		move(core, page + i, origin->from, PAGE_RESIDENT, 0);
-		residents_push(&core->residents, page + i, origin->from == PAGE_RETURNING);
+		residents_push(&core->residents, page + i, proven);
 	}
 }
 

@@ -79,8 +79,11 @@ void refault_forget(struct refault *refault, uint32_t stamp)
 		add(&refault->oldest, -1);
 }
 
-void refault_record(struct refault *refault, uint32_t stamp)
+uint64_t refault_record(struct refault *refault, uint32_t stamp)
 {
-	histogram_record(refault->depths, depth_of(refault, stamp));
+	uint64_t depth = depth_of(refault, stamp);
+
+	histogram_record(refault->depths, depth);
 	refault_forget(refault, stamp);
+	return depth;
 }

@@ -44,8 +44,8 @@ void refault_open(struct refault *refault, struct histogram *depths, uint64_t bu
 /* Returns the stamp of the next page that becomes far. refault_count() counts the page after it has become far. */
 uint32_t refault_stamp(const struct refault *refault);
 void refault_count(struct refault *refault);
-/* Records the depth of a page that was fetched, and forgets the page. @stamp is from its word. */
-void refault_record(struct refault *refault, uint32_t stamp);
+/* Records the depth of a page that was fetched, and forgets the page. @stamp is from its word. Returns the depth. */
+uint64_t refault_record(struct refault *refault, uint32_t stamp);
 /* Forgets a page that is no longer far, because it was discarded or is lost. */
 void refault_forget(struct refault *refault, uint32_t stamp);
 

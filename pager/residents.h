@@ -3,7 +3,8 @@
  *
  * Theory of operation. The order is that of 2Q (Johnson and Shasha, 1994), with two first-in-first-out queues. A
  * page enters the *young* queue when it becomes resident. If the program touches an evicted page again while the
- * victim buffer (victims.h) still has it, the page enters the *proven* queue. The evictor takes the oldest young
+ * victim buffer (victims.h) still has it, the page enters the *proven* queue. So does a fetched page that a sixth more
+ * local memory would have kept here (refault.h). The evictor takes the oldest young
  * page while the young queue is longer than its share of the budget. Otherwise it takes the oldest proven page. So
  * pages that are touched only once do not displace pages in use.
  *

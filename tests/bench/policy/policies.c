@@ -251,8 +251,8 @@ enum place { NOWHERE, HERE, BUFFERED, AWAY };
 
 /* What pager/residents.h and pager/victims.h do: 2Q whose second queue takes pages that come back from the victim
    buffer. @weight: how many returned young pages weigh as much as a returned proven page, or 0 if the young queue's
-   share of the memory stays as it is at the start. @ghosts: pages more, as a part of @local, whose return counts like
-   one from the buffer. */
+   share of the memory stays as it is at the start. @ghosts: divisor of @local for the number of pages that left the
+   buffer last. Their return counts like one from the buffer. 0: none. */
 struct two_queues {
 	uint32_t buffer_part, young_part; /* divisors of @local: the buffer's frames, the young queue at the start */
 	uint32_t weight, ghosts;
@@ -369,11 +369,12 @@ int main(int argc, char **argv)
 	print("CLOCK, bits of writes", clock_order(BITS_WRITES), base.fetches);
 	print("CLOCK, bits of accesses", clock_order(BITS_ACCESSES), base.fetches);
 	print("S3-FIFO, counts of accesses", s3_fifo(), base.fetches);
-	print("2Q as it is", two_queues((struct two_queues){16, 4, 4, 0, BITS_NONE}), base.fetches);
-	print("2Q, half the buffer", two_queues((struct two_queues){32, 4, 4, 0, BITS_NONE}), base.fetches);
-	print("2Q, fixed share", two_queues((struct two_queues){16, 4, 0, 0, BITS_NONE}), base.fetches);
-	print("2Q, ghosts of half the budget", two_queues((struct two_queues){16, 4, 4, 2, BITS_NONE}), base.fetches);
-	print("2Q, bits of writes", two_queues((struct two_queues){16, 4, 4, 0, BITS_WRITES}), base.fetches);
-	print("2Q, bits of accesses", two_queues((struct two_queues){16, 4, 4, 0, BITS_ACCESSES}), base.fetches);
+	print("2Q as it is", two_queues((struct two_queues){16, 4, 4, 6, BITS_NONE}), base.fetches);
+	print("2Q, half the buffer", two_queues((struct two_queues){32, 4, 4, 6, BITS_NONE}), base.fetches);
+	print("2Q, ghosts of half the memory", two_queues((struct two_queues){16, 4, 4, 2, BITS_NONE}), base.fetches);
+	print("2Q, no ghosts", two_queues((struct two_queues){16, 4, 4, 0, BITS_NONE}), base.fetches);
+	print("2Q, no ghosts, fixed share", two_queues((struct two_queues){16, 4, 0, 0, BITS_NONE}), base.fetches);
+	print("2Q, bits of writes", two_queues((struct two_queues){16, 4, 4, 6, BITS_WRITES}), base.fetches);
+	print("2Q, bits of accesses", two_queues((struct two_queues){16, 4, 4, 6, BITS_ACCESSES}), base.fetches);
 	return 0;
 }

@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-/* Moves an untouched @page to @state by the shortest way. A buffered or returning page has @frame. */
+/* Moves an untouched @page to @state by the shortest way. A buffered or returning page has @frame. A page that is far
+   or being fetched has the stamp @frame. */
 __attribute__((unused)) static void page_make(struct pages *pages, uint64_t page, enum page_state state, uint32_t frame)
 {
 	static const enum page_state before[PAGE_STATES] = {
@@ -18,8 +19,9 @@ __attribute__((unused)) static void page_make(struct pages *pages, uint64_t page
 	if (state == PAGE_UNTOUCHED)
 		return;
 	page_make(pages, page, before[state], frame);
-	if (!pages_move(pages, page, before[state], state,
-			state == PAGE_BUFFERED || state == PAGE_RETURNING ? frame : 0))
+	bool keeps_frame =
+	    state == PAGE_BUFFERED || state == PAGE_RETURNING || state == PAGE_FAR || state == PAGE_FETCHING;
+	if (!pages_move(pages, page, before[state], state, keeps_frame ? frame : 0))
 		abort();
 }
 
