@@ -369,12 +369,12 @@ int main(int argc, char **argv)
 	print("CLOCK, bits of writes", clock_order(BITS_WRITES), base.fetches);
 	print("CLOCK, bits of accesses", clock_order(BITS_ACCESSES), base.fetches);
 	print("S3-FIFO, counts of accesses", s3_fifo(), base.fetches);
-	print("2Q as it is", two_queues((struct two_queues){16, 4, 4, 6, BITS_NONE}), base.fetches);
-	print("2Q, half the buffer", two_queues((struct two_queues){32, 4, 4, 6, BITS_NONE}), base.fetches);
-	print("2Q, ghosts of half the memory", two_queues((struct two_queues){16, 4, 4, 2, BITS_NONE}), base.fetches);
-	print("2Q, no ghosts", two_queues((struct two_queues){16, 4, 4, 0, BITS_NONE}), base.fetches);
-	print("2Q, no ghosts, fixed share", two_queues((struct two_queues){16, 4, 0, 0, BITS_NONE}), base.fetches);
-	print("2Q, bits of writes", two_queues((struct two_queues){16, 4, 4, 6, BITS_WRITES}), base.fetches);
-	print("2Q, bits of accesses", two_queues((struct two_queues){16, 4, 4, 6, BITS_ACCESSES}), base.fetches);
+	print("2Q as it is", two_queues((struct two_queues){24, 4, 4, 6, BITS_NONE}), base.fetches);
+	print("2Q, half the buffer", two_queues((struct two_queues){48, 4, 4, 6, BITS_NONE}), base.fetches);
+	print("2Q, ghosts of half the memory", two_queues((struct two_queues){24, 4, 4, 2, BITS_NONE}), base.fetches);
+	print("2Q, no ghosts", two_queues((struct two_queues){24, 4, 4, 0, BITS_NONE}), base.fetches);
+	print("2Q, no ghosts, fixed share", two_queues((struct two_queues){24, 4, 0, 0, BITS_NONE}), base.fetches);
+	print("2Q, bits of writes", two_queues((struct two_queues){24, 4, 4, 6, BITS_WRITES}), base.fetches);
+	print("2Q, bits of accesses", two_queues((struct two_queues){24, 4, 4, 6, BITS_ACCESSES}), base.fetches);
 	return 0;
 }

@@ -147,7 +147,8 @@ static void pages_in_use_stay_beside_pages_read_once(void)
 		farpage_get_stats(over.farpage, &after);
 	}
 	uint64_t once = PAGES - USED, fetched = after.fetched_pages - before.fetched_pages;
-	ok(fetched < once + once / 10, "pages in use are hardly ever fetched (%llu pages fetched, %llu of them read once)",
+	ok(fetched < once + once / 10,
+	   "pages in use are hardly ever fetched (%llu pages fetched, %llu of them read once)",
 	   (unsigned long long)fetched, (unsigned long long)once);
 	over_close(&over);
 }

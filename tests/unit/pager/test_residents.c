@@ -261,7 +261,8 @@ static void *take_and_return(void *argument)
 	random_seed(&random, (uintptr_t)argument);
 	for (unsigned turn = 0; turn < TURNS; turn++) {
 		bool held = random_below(&random, 4) == 0;
-		unsigned count = held ? residents_pop_held(&residents, mine, 32) : residents_pop(&residents, mine, NULL, 32);
+		unsigned count =
+		    held ? residents_pop_held(&residents, mine, 32) : residents_pop(&residents, mine, NULL, 32);
 
 		offered += count;
 		for (unsigned i = 0; i < count; i++) {
