@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define RUN_PIECE 16u     /* pages per piece of a read-ahead: one piece is placed while the next is in flight */
+#define SOON_SHARE 6u     /* a page that more local memory, by this fraction, would have kept here was needed soon */
 #define TIME_ANSWERS 256u /* answers between two pager_thread_time() calls, which are system calls */
 
 void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
@@ -56,12 +57,12 @@ static uint32_t stamp_of(const struct core *core, uint64_t page)
 	return page_frame(pages_load(&core->pages, page));
 }
 
-/* Records that a far page has come back. Returns true if a sixth more local memory would have kept the page here. */
-static bool was_missed_soon(struct core *core, uint64_t page)
+/* Records that a far page has come back. Returns true if the page was needed soon after it had left. */
+static bool was_needed_soon(struct core *core, uint64_t page)
 {
 	uint64_t depth = refault_record(&core->refault, stamp_of(core, page));
 
-	return 6 * depth < (uint64_t)atomic_load_explicit(&core->limit, memory_order_relaxed);
+	return SOON_SHARE * depth < (uint64_t)atomic_load_explicit(&core->limit, memory_order_relaxed);
 }
 
 static void placed(struct core *core, uint64_t page, uint32_t count, const struct origin *origin)
@@ -70,7 +71,7 @@ static void placed(struct core *core, uint64_t page, uint32_t count, const struc
 		anomaly_dropped(core, page);
 	for (uint32_t i = 0; i < count; i++) {
 		bool proven = origin->from == PAGE_RETURNING ||
-			      (origin->from == PAGE_FETCHING && was_missed_soon(core, page + i));
+			      (origin->from == PAGE_FETCHING && was_needed_soon(core, page + i));
 
 		move(core, page + i, origin->from, PAGE_RESIDENT, 0);
 		residents_push(&core->residents, page + i, proven);
