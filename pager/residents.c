@@ -4,10 +4,11 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* The young queue's share of a budget, in quarters of a page: at the start (as 2Q proposes), at least, at most. */
-#define SHARE_FIRST(budget) (budget)
-#define SHARE_MIN(budget) ((budget) / 8)
-#define SHARE_MAX(budget) (3 * (budget))
+#define YOUNG_WEIGHT 4 /* as many returned young pages weigh as much as one returned proven page */
+/* The young queue's share of a budget, in pages times YOUNG_WEIGHT: at the start (as 2Q proposes), at least, at most. */
+#define SHARE_FIRST(budget) (YOUNG_WEIGHT * (budget) / 4)
+#define SHARE_MIN(budget) (YOUNG_WEIGHT * (budget) / 32)
+#define SHARE_MAX(budget) (YOUNG_WEIGHT * (budget) / 4 * 3)
 #define SPARE 64 /* entries beyond the budget, because some entries are stale */
 
 static int queue_open(struct queue *queue, uint32_t pages)
@@ -160,7 +161,7 @@ void residents_hold(struct residents *residents, uint64_t page)
 
 static struct queue *next_queue(struct residents *residents)
 {
-	if (residents->proven.count == 0 || 4 * residents->young.count > residents->young_share)
+	if (residents->proven.count == 0 || YOUNG_WEIGHT * residents->young.count > residents->young_share)
 		return &residents->young;
 	return &residents->proven;
 }
@@ -201,7 +202,7 @@ void residents_adapt(struct residents *residents, uint32_t young, uint32_t prove
 	if (young == 0 && proven == 0)
 		return;
 	pthread_mutex_lock(&residents->lock);
-	int64_t share = (int64_t)residents->young_share + young - 4 * (int64_t)proven;
+	int64_t share = (int64_t)residents->young_share + young - YOUNG_WEIGHT * (int64_t)proven;
 	int64_t least = SHARE_MIN(residents->budget), most = SHARE_MAX(residents->budget);
 	residents->young_share = (uint32_t)(share < least ? least : share > most ? most : share);
 	pthread_mutex_unlock(&residents->lock);

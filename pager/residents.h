@@ -38,7 +38,7 @@ struct queue {
 struct residents {
 	struct queue young, proven, held;
 	uint32_t budget;      /* pages */
-	uint32_t young_share; /* the young queue's share of the budget, in quarters of a page */
+	uint32_t young_share; /* the young queue's share of the budget, in pages times YOUNG_WEIGHT */
 	pthread_mutex_t lock;
 	struct pages *pages;
 };

@@ -59,7 +59,10 @@ bool victims_empty(struct victims *victims, uint32_t frame)
 		return true;
 	uint32_t word = pages_load(victims->pages, page);
 	if (page_state(word) == PAGE_RESIDENT) {
-		*(victims->proven[frame] ? &victims->proven_returned : &victims->young_returned) += 1;
+		if (victims->proven[frame])
+			victims->proven_returned++;
+		else
+			victims->young_returned++;
 	} else if (page_frame(word) == frame) {
 		if (page_state(word) == PAGE_RETURNING)
 			return false;
