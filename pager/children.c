@@ -5,6 +5,7 @@
 #include "pager/bitmap.h"
 #include "pager/pass.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,25 +16,111 @@
 
 #define ANNOUNCE_TRIES 1000u
 #define ANNOUNCE_US 100u
-/* The evictor yields the processor this many times before it sleeps between two tries. After ASKED_TRIES tries, more
-   than a second, it does not wait for a child's answer any more. */
-#define YIELDS 1000u
-#define YIELD_US 1000u
-#define ASKED_TRIES 2000u
+#define HOME_LOST UINT32_MAX
 
 static const struct child unused_child = {.uffd = -1, .socket = -1, .announced = -1};
 static const char zeroes[STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
 
-static bool bit_of(const struct child *child, uint64_t page)
+bool children_is_far(const struct child *child, uint64_t page)
 {
-	return page < child->pages && bitmap_has(child->snapshot, page);
+	return page < child->pages && bitmap_has(child->far, page);
 }
 
-void children_disown(struct child *child, uint64_t page)
+/* --- Homes ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t home_of(const struct children *children, const struct child *child, uint64_t page)
 {
-	if (page < child->pages)
-		bitmap_set(child->snapshot, page, 1, false);
+	uint32_t home = child->homes[page];
+
+	return home == 0 ? page : home == HOME_LOST ? CHILDREN_LOST : children->core->shadows.first + home - 1;
 }
+
+void children_share_home(struct children *children, uint64_t home)
+{
+	if (shadows_has(&children->core->shadows, home))
+		shadows_share(&children->core->shadows, home);
+}
+
+void children_drop_home(struct children *children, uint64_t home)
+{
+	if (shadows_has(&children->core->shadows, home))
+		shadows_drop(&children->core->shadows, home);
+}
+
+void children_disown(struct children *children, struct child *child, uint64_t page)
+{
+	if (!children_is_far(child, page))
+		return;
+	children_drop_home(children, home_of(children, child, page));
+	bitmap_set(child->far, page, 1, false);
+	if (child->homes[page]) {
+		child->homes[page] = 0;
+		child->rehomed--;
+	}
+}
+
+void children_set_home(struct children *children, struct child *child, uint64_t page, uint64_t home)
+{
+	assert(home == CHILDREN_LOST || shadows_has(&children->core->shadows, home));
+	children_disown(children, child, page);
+	child->homes[page] = home == CHILDREN_LOST ? HOME_LOST : (uint32_t)(home - children->core->shadows.first) + 1;
+	child->rehomed++;
+	bitmap_set(child->far, page, 1, true);
+}
+
+bool children_need(struct children *children, uint64_t page)
+{
+	bool need = false;
+
+	pthread_mutex_lock(&children->lock);
+	for (unsigned i = 0; i < CHILDREN_MAX && !need; i++) {
+		const struct child *child = &children->entries[i];
+
+		need = child->uffd >= 0 && children_is_far(child, page) && child->homes[page] == 0;
+	}
+	pthread_mutex_unlock(&children->lock);
+	return need;
+}
+
+void children_rehome(struct children *children, uint64_t page, uint64_t home)
+{
+	pthread_mutex_lock(&children->lock);
+	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
+		struct child *child = &children->entries[i];
+
+		if (child->uffd < 0 || !children_is_far(child, page) || child->homes[page])
+			continue;
+		if (home == CHILDREN_LOST && reclaim_forget(child, page)) {
+			/* The child has a copy. The copy is write-protected, so the child would drop it if it were asked
+			   for it. */
+			children_disown(children, child, page);
+			continue;
+		}
+		children_share_home(children, home);
+		children_set_home(children, child, page, home);
+	}
+	pthread_mutex_unlock(&children->lock);
+	children_drop_home(children, home); /* the caller's use */
+}
+
+/* Returns the next far page from @page on whose home is not the program's page. There is one. */
+static uint64_t next_rehomed(const struct child *child, uint64_t page)
+{
+	while (!children_is_far(child, page) || !child->homes[page])
+		page++;
+	return page;
+}
+
+/* Ends the child's use of all its shadows. */
+static void drop_homes(struct children *children, struct child *child)
+{
+	for (uint64_t page = 0; child->rehomed; page++) {
+		page = next_rehomed(child, page);
+		children_disown(children, child, page);
+	}
+}
+
+/* --- Entries ----------------------------------------------------------------------------------------------------- */
 
 void children_take_back(struct children *children, struct child *child, int64_t count)
 {
@@ -45,6 +132,44 @@ void children_take_back(struct children *children, struct child *child, int64_t 
 static size_t bitmap_bytes(uint64_t pages)
 {
 	return (pages + BITMAP_WORD) / BITMAP_WORD * sizeof(uint64_t);
+}
+
+/* Returns the bytes of a child's tables: three bitmaps, the homes, and the contents that it sends. */
+static size_t tables_bytes(uint64_t pages)
+{
+	return RECLAIM_MOVES * STORE_PAGE + 3 * bitmap_bytes(pages) + pages * sizeof(uint32_t);
+}
+
+static int map_tables(struct child *child)
+{
+	const size_t bytes = tables_bytes(child->pages), bitmap = bitmap_bytes(child->pages);
+	char *tables = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (tables == MAP_FAILED)
+		return -errno;
+	madvise(tables, bytes, MADV_DONTFORK);
+	child->reclaim.contents = tables;
+	tables += RECLAIM_MOVES * STORE_PAGE;
+	child->far = (uint64_t *)(void *)tables;
+	child->reclaim.clean = (uint64_t *)(void *)(tables + bitmap);
+	child->reclaim.own = (uint64_t *)(void *)(tables + 2 * bitmap);
+	child->homes = (uint32_t *)(void *)(tables + 3 * bitmap);
+	return 0;
+}
+
+uint64_t children_memory(struct children *children)
+{
+	uint64_t bytes = 0;
+
+	if (atomic_load(&children->count) == 0)
+		return 0;
+	pthread_mutex_lock(&children->lock);
+	for (unsigned i = 0; i < CHILDREN_MAX; i++)
+		if (children->entries[i].uffd >= 0)
+			bytes += pages_table_memory(children->entries[i].reclaim.contents,
+						    tables_bytes(children->entries[i].pages));
+	pthread_mutex_unlock(&children->lock);
+	return bytes;
 }
 
 void children_open(struct children *children, struct core *core)
@@ -72,8 +197,9 @@ static void forget(struct children *children, struct child *child)
 	close_socket(children, child);
 	if (child->announced >= 0)
 		close(child->announced);
-	if (child->snapshot)
-		munmap(child->snapshot, 2 * bitmap_bytes(child->pages));
+	reclaim_abandon(children, child);
+	drop_homes(children, child);
+	munmap(child->reclaim.contents, tables_bytes(child->pages));
 	core_release(children->core, child->given);
 	children->given -= child->given;
 	*child = unused_child;
@@ -91,7 +217,8 @@ void children_close(struct children *children)
 	children->core = NULL;
 }
 
-/* Takes the child's snapshot. The caller holds core->evict_lock, so no page is PAGE_EVICTING. */
+/* Makes the pages far for the child that are far for the program. The caller holds core->evict_lock, so no page is
+   PAGE_EVICTING. */
 static void take_snapshot(struct children *children, struct child *child)
 {
 	struct pages *pages = &children->core->pages;
@@ -99,42 +226,45 @@ static void take_snapshot(struct children *children, struct child *child)
 	for (uint64_t page = 0; (page = pages_next_known(pages, page, child->pages)) < child->pages; page++) {
 		if (!pages_state_is_far(page_state(pages_load(pages, page))))
 			continue;
-		bitmap_set(child->snapshot, page, 1, true);
+		bitmap_set(child->far, page, 1, true);
 		pages_mark(pages, page, PAGE_SNAPSHOT);
 	}
 }
 
+/* Makes the pages far for the child that are far for @parent, with the same homes. */
+static void inherit(struct children *children, struct child *child, const struct child *parent)
+{
+	memcpy(child->far, parent->far, bitmap_bytes(parent->pages));
+	for (uint64_t page = 0; child->rehomed < parent->rehomed; page++) {
+		page = next_rehomed(parent, page);
+		children_share_home(children, home_of(children, parent, page));
+		child->homes[page] = parent->homes[page];
+		child->rehomed++;
+	}
+	reclaim_inherit(child, parent);
+}
+
 static int fill_entry(struct children *children, struct child *child, const struct child *parent, int uffd)
 {
-	struct core *core = children->core;
-	uint64_t pages = parent ? parent->pages : core->window->high;
-	const size_t bytes = bitmap_bytes(pages); /* of the snapshot, and of the clean copies */
-	char *bitmaps = mmap(NULL, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct child new = unused_child;
 
-	if (bitmaps == MAP_FAILED)
-		return -errno;
-	madvise(bitmaps, 2 * bytes, MADV_DONTFORK);
+	new.pages = parent ? parent->pages : children->core->window->high;
+	int error = map_tables(&new);
+	if (error)
+		return error;
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = uffd};
 	if (epoll_ctl(children->epoll, EPOLL_CTL_ADD, uffd, &event)) {
-		int error = -errno;
-
-		munmap(bitmaps, 2 * bytes);
+		error = -errno;
+		munmap(new.reclaim.contents, tables_bytes(new.pages));
 		return error;
 	}
-	*child = unused_child;
-	child->uffd = uffd;
-	child->born = ++children->added;
-	child->pages = pages;
-	child->snapshot = (uint64_t *)(void *)bitmaps;
-	child->copies.bits = (uint64_t *)(void *)(bitmaps + bytes);
-	if (parent) {
-		memcpy(child->snapshot, parent->snapshot, bytes);
-		memcpy(child->copies.lost, parent->copies.lost, sizeof child->copies.lost);
-		child->copies.lost_count = parent->copies.lost_count;
-		child->copies.mute = child->copies.lost_count; /* there is room for one list of lost pages */
-	} else {
+	new.uffd = uffd;
+	new.born = ++children->added;
+	*child = new;
+	if (parent)
+		inherit(children, child, parent);
+	else
 		take_snapshot(children, child);
-	}
 	atomic_fetch_add(&children->count, 1);
 	return 0;
 }
@@ -159,8 +289,7 @@ void children_hear(struct children *children, struct child *child)
 	int what = -EAGAIN;
 
 	while (child->socket >= 0 && (what = pass_receive(child->socket, &message)) > 0) {
-		if (what == PASS_DROPPED)
-			copies_answered(children, child, &message);
+		reclaim_hear(children, child, (enum pass)what, &message);
 		if (message.fd < 0)
 			continue;
 		/* A fork that was announced before may have failed. */
@@ -170,8 +299,7 @@ void children_hear(struct children *children, struct child *child)
 	}
 	if (child->socket >= 0 && what != -EAGAIN) {
 		close_socket(children, child);
-		copies_abandon(child);
-		child->copies.asked_count = 0;
+		reclaim_abandon(children, child);
 	}
 }
 
@@ -213,8 +341,8 @@ static void poison_far(struct children *children, const struct child *parent, in
 	uint64_t pages = parent ? parent->pages : core->window->high;
 
 	for (uint64_t page = 0; page < pages;) {
-		bool far =
-		    parent ? bit_of(parent, page) : pages_state_is_far(page_state(pages_load(&core->pages, page)));
+		bool far = parent ? children_is_far(parent, page)
+				  : pages_state_is_far(page_state(pages_load(&core->pages, page)));
 		struct uffd_message message;
 
 		if (!far || uffd_poison(&core->uffd, uffd, core_address(core, page), STORE_PAGE) != -EAGAIN) {
@@ -286,35 +414,43 @@ void children_add(struct children *children, struct child *parent, int uffd)
 	   socket is reported once for each message (EPOLLET). */
 	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = socket};
 	if (epoll_ctl(children->epoll, EPOLL_CTL_ADD, socket, &event))
-		child->copies.mute = true;
+		child->reclaim.mute = true;
 	answer_fork(socket, PASS_SERVED, uffd);
 }
 
-enum child_fault children_look(struct children *children, const struct child *child, uint64_t page)
+enum child_fault children_look(struct children *children, const struct child *child, uint64_t page, uint64_t *ret_home)
 {
 	enum child_fault fault = CHILD_ZEROES;
 
 	pthread_mutex_lock(&children->lock);
-	if (copies_is_asked(child, page))
+	if (reclaim_is_asked(child, page)) {
 		fault = CHILD_ASKED;
-	else if (copies_is_lost(child, page))
-		fault = CHILD_LOST;
-	else if (bit_of(child, page) && !copies_has(child, page))
-		fault = CHILD_FAR;
+	} else if (children_is_far(child, page) && !reclaim_is_clean(child, page)) {
+		*ret_home = home_of(children, child, page);
+		fault = *ret_home == CHILDREN_LOST ? CHILD_LOST : CHILD_FAR;
+		children_share_home(children, *ret_home);
+	}
 	pthread_mutex_unlock(&children->lock);
 	return fault;
 }
 
-bool children_write(struct children *children, struct child *child, uint64_t page)
+bool children_may_write(struct children *children, const struct child *child, uint64_t page)
 {
 	pthread_mutex_lock(&children->lock);
-	bool asked = copies_is_asked(child, page);
-	if (!asked) {
-		copies_forget(child, page);
-		children_disown(child, page);
-	}
+	bool asked = reclaim_is_asked(child, page);
 	pthread_mutex_unlock(&children->lock);
 	return !asked;
+}
+
+void children_written(struct children *children, struct child *child, uint64_t page)
+{
+	pthread_mutex_lock(&children->lock);
+	/* A late fault changes nothing: the page may have left since. */
+	if (!reclaim_is_asked(child, page) && reclaim_forget(child, page)) {
+		reclaim_add_own(child, page);
+		children_disown(children, child, page);
+	}
+	pthread_mutex_unlock(&children->lock);
 }
 
 int children_deny(struct children *children, struct child *child, uint64_t page, const char *why)
@@ -335,145 +471,69 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 	return result == -EAGAIN ? result : 0;
 }
 
-/* Returns 0 if @child may get one more page, -EAGAIN if it may once children have dropped pages, or -ENOSPC. */
-static int check_share(struct children *children, const struct child *child)
+/* Returns 0 if a child may get one more page, -EAGAIN if it may once a child has removed pages, or -ENOSPC. */
+static int check_share(struct children *children)
 {
 	int64_t limit = atomic_load(&children->core->limit);
 
-	if (child->given - child->copies.count > limit / 2)
-		return -ENOSPC;
 	if (children->given < limit / 8 * 3)
 		return 0;
-	bool drop = copies_ask(children);
+	bool removes = reclaim_ask(children);
 	if (children->given < limit / 2)
 		return 0;
-	return drop ? -EAGAIN : children->given < limit / 4 * 3 ? 0 : -ENOSPC;
+	if (removes)
+		return -EAGAIN;
+	if (children->given < limit / 4 * 3)
+		return 0;
+	return reclaim_awaits(children) ? -EAGAIN : -ENOSPC;
 }
 
-/* Places @page in @child, as a clean copy or as the child's own page. The caller holds the lock. If *@room is true, the
-   caller has claimed memory for one page; otherwise this function claims it. On return, *@room is true if the claim was
-   not used. Returns 0, -EAGAIN, -ENOMEM, or -ENOSPC if the children have used their share. */
-static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool clean, bool *room)
+/* Places @page in @child: as a clean copy, or as the child's own page of zeroes. The caller holds the lock. Returns 0,
+   -EAGAIN, -ENOMEM, or -ENOSPC if the children have used their share. */
+static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool clean)
 {
 	struct core *core = children->core;
 	char *address = core_address(core, page);
-	int result = check_share(children, child);
+	int result = check_share(children);
 
 	if (result)
 		return result;
-	if (!*room && core_claim(core, 1, 0) == 0)
+	/* check_share() may have asked the child for this page. That happens if the fault is late, and the page has been
+	   placed for another thread. */
+	if (reclaim_is_asked(child, page) || core_claim(core, 1, 0) == 0)
 		return -EAGAIN;
 	result = (clean ? uffd_copy_protected : uffd_copy)(child->uffd, address, data, STORE_PAGE, NULL);
-	*room = result != 0;
-	if (result == 0) {
-		child->given++;
-		children->given++;
-	}
+	if (result)
+		core_release(core, 1);
 	if (result == -EAGAIN || result == -ENOMEM)
 		return result;
 	if (result)
 		uffd_wake(child->uffd, address, STORE_PAGE);
-	if (result == -EEXIST && copies_has(child, page))
+	if (result == -EEXIST && reclaim_is_clean(child, page))
 		return 0; /* a late fault */
-	copies_forget(child, page);
-	if (result == 0 && clean)
-		copies_add(child, page);
-	else
-		children_disown(child, page);
+	if (result == 0) {
+		/* If the page counted already, the child has discarded it by a system call that bypasses libc. */
+		child->given++;
+		children->given++;
+		if (reclaim_forget(child, page))
+			children_take_back(children, child, 1);
+		(clean ? reclaim_add_clean : reclaim_add_own)(child, page);
+	}
+	if (result || !clean)
+		children_disown(children, child, page);
 	return 0; /* after another error, the child already has the page, has unmapped it, or has ended */
 }
 
-int children_answer(struct children *children, struct child *child, uint64_t page, const void *data)
+int children_answer(struct children *children, struct child *child, uint64_t page, const void *data, bool clean)
 {
-	bool room = false;
-
 	pthread_mutex_lock(&children->lock);
-	/* Since the read began, the evictor may have handed over the page, or the handler may have given it. Then the
-	   child already has the page. */
-	bool has = data && (!bit_of(child, page) || copies_has(child, page));
-	int result = has ? 0 : give(children, child, page, data ? data : zeroes, data, &room);
+	int result = give(children, child, page, data ? data : zeroes, clean);
 	pthread_mutex_unlock(&children->lock);
-	if (room)
-		core_release(children->core, 1);
 	if (result == -ENOSPC)
 		return children_deny(children, child, page, "goes beyond its share of the local budget");
 	if (result == -ENOMEM)
 		return children_deny(children, child, page, "this machine has no memory for");
 	return result == -EAGAIN ? result : 0;
-}
-
-/* Hands the donors' contents of @page, which will change, to @child. The caller holds the lock. @tries is the number of
-   calls before that returned -EAGAIN. Returns 0, -EAGAIN if an event or an answer of the child must be read first, or
-   another -errno if the child cannot get the page. */
-static int hand_to(struct children *children, struct child *child, uint64_t page, const void *data, unsigned tries,
-		   bool *room)
-{
-	if (child->uffd < 0 || !bit_of(child, page))
-		return 0;
-	if (copies_is_asked(child, page)) {
-		if (tries < ASKED_TRIES)
-			return -EAGAIN;
-		copies_abandon(child);
-		return 0;
-	}
-	if (copies_has(child, page)) {
-		copies_forget(child, page);
-		children_disown(child, page);
-		return 0;
-	}
-	int result = data ? give(children, child, page, data, false, room) : -EIO;
-	/* There is no memory for a second child's copy. This thread, the evictor, cannot wait for memory, because only
-	   the evictor frees memory. */
-	return result == -EAGAIN && !*room && core_free(children->core) <= 0 ? -ENOSPC : result;
-}
-
-static void hand_over(struct children *children, uint64_t page, const void *data, bool *room)
-{
-	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
-		struct child *child = &children->entries[i];
-
-		int result = -EAGAIN;
-
-		for (unsigned tries = 0; result == -EAGAIN; tries++) {
-			pthread_mutex_lock(&children->lock);
-			result = hand_to(children, child, page, data, tries, room);
-			if (result && result != -EAGAIN) {
-				result = children_deny(
-				    children, child, page,
-				    result == -EIO ? "could not be read"
-						   : "its parent has changed while there was no room for a copy");
-				if (result == 0)
-					children_disown(child, page);
-			}
-			pthread_mutex_unlock(&children->lock);
-			if (result == -EAGAIN && tries < YIELDS)
-				sched_yield(); /* until the handler has read an event or an answer of the child */
-			else if (result == -EAGAIN)
-				usleep(YIELD_US);
-		}
-	}
-}
-
-static unsigned added(struct children *children)
-{
-	pthread_mutex_lock(&children->lock);
-	unsigned count = children->added;
-	pthread_mutex_unlock(&children->lock);
-	return count;
-}
-
-bool children_hand_over(struct children *children, uint64_t page, const void *data)
-{
-	bool room = true; /* the claim of the parent's page, which is being evicted */
-	unsigned before;
-
-	/* If a child forks meanwhile, the new child may get an entry that hand_over() has already passed. So
-	   hand_over() is called again. */
-	do {
-		before = added(children);
-		hand_over(children, page, data, &room);
-	} while (added(children) != before);
-	return !room;
 }
 
 /* Discards contents that were preserved for children only. Called when there are no children any more. */
@@ -509,6 +569,10 @@ static bool reap(struct children *children, int except)
 		struct uffd probe = {.fd = child->uffd};
 		if (uffd_protect(&probe, children->core->window->base, STORE_PAGE, false) != -ESRCH)
 			continue;
+		/* Processes that the child has forked may need what it sent before its end. */
+		children_hear(children, child);
+		if (child->reclaim.answered)
+			continue; /* until the evictor has handled the answer */
 		forget(children, child);
 		any = true;
 	}

@@ -20,6 +20,7 @@
 #include "pager/pages.h"
 #include "pager/refault.h"
 #include "pager/residents.h"
+#include "pager/shadows.h"
 #include "pager/uffd.h"
 #include "pager/victims.h"
 #include "pager/window.h"
@@ -32,6 +33,7 @@ struct core {
 	struct pages pages;
 	struct residents residents;
 	struct victims victims;
+	struct shadows shadows;
 	struct uffd uffd;
 	struct store *store;
 	struct store_buffer *buffer; /* registration of the victim buffer's frames */

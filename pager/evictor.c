@@ -41,15 +41,31 @@ static void choose_processor(struct evictor *evictor)
 	follow_alone(evictor->core->follow, !children, &evictor->cpu);
 }
 
-/* Hands the donors' contents of @page to the forked children whose snapshots have it, before these contents
+/* Writes the contents of @frame to a shadow. Returns the shadow, or CHILDREN_LOST if only @kept shadows are free. */
+static uint64_t write_shadow(struct evictor *evictor, uint32_t frame, uint32_t kept)
+{
+	struct core *core = evictor->core;
+	uint64_t shadow = shadows_allocate(&core->shadows, kept);
+
+	if (!shadow)
+		return CHILDREN_LOST;
+	core->victims.page_of[frame] = (uint32_t)shadow;
+	core->victims.proven[frame] = false;
+	writer_stage(&evictor->writer, frame);
+	return shadow;
+}
+
+/* Copies the donors' contents of @page to a shadow for the forked children that need them, before these contents
    change. */
 static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 {
 	struct core *core = evictor->core;
-	char *data = victims_frame(&core->victims, writer_frame(&evictor->writer));
+	uint32_t frame = writer_frame(&evictor->writer);
 
 	choose_processor(evictor);
-	writer_drain(&evictor->writer);
+	/* A write of the page may be in flight, from before it came back. */
+	while (pages_load(&core->pages, page) & PAGE_WRITING)
+		writer_poll(&evictor->writer, true);
 	/* Stops the handler from starting reads for children. Otherwise a child that faults all the time would
 	   keep `reads` above 0 for ever. */
 	atomic_store(&core->children->held_back, true);
@@ -57,10 +73,10 @@ static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 		sched_yield();
 	atomic_store(&core->children->held_back, false);
 	core_settled(core);
-	int status = writer_read(&evictor->writer, page, data);
-	if (children_hand_over(core->children, page, status == 0 ? data : NULL))
-		evictor->handed_over++;
-	pages_unmark(&core->pages, page, PAGE_SNAPSHOT);
+	if (!children_need(core->children, page))
+		return;
+	int status = writer_read(&evictor->writer, page, victims_frame(&core->victims, frame));
+	children_rehome(core->children, page, status ? CHILDREN_LOST : write_shadow(evictor, frame, RECLAIM_SHADOWS));
 }
 
 static void settle(struct evictor *evictor, uint64_t page, enum page_state state, uint32_t frame)
@@ -78,6 +94,7 @@ static void before_change(struct evictor *evictor, uint64_t page)
 		return;
 	writer_flush(&evictor->writer);
 	preserve_snapshot(evictor, page);
+	pages_unmark(&evictor->core->pages, page, PAGE_SNAPSHOT);
 }
 
 /* Handles a page that has left the program. Forgets a page of zeroes. Copies any other page to the victim buffer, and
@@ -174,8 +191,7 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, const bool
 		if (taken[i].result == TAKE_TAKEN && trace_hash(taken[i].data) != hashes[i])
 			anomaly_stop(core, taken[i].page, "changed after it had left");
 	take_release(&evictor->take, mine);
-	core_release(core, (int64_t)left - evictor->handed_over);
-	evictor->handed_over = 0;
+	core_release(core, left);
 	core_settled(core);
 	writer_poll(&evictor->writer, false);
 	return left;
@@ -191,7 +207,8 @@ static void account(struct evictor *evictor)
 	struct store_stats stats;
 
 	store_stats(core->store, &stats);
-	uint64_t own = evictor->overhead + stats.memory + pages_memory(&core->pages, core->window->high);
+	uint64_t own = evictor->overhead + stats.memory + pages_memory(&core->pages, core->window->high) +
+		       shadows_memory(&core->shadows) + children_memory(core->children);
 	uint64_t far = stats.pages_live + stats.kept_pages;
 	__atomic_store_n(&core->counters->overhead_bytes, own, __ATOMIC_RELAXED);
 	__atomic_store_n(&core->counters->far_pages, far, __ATOMIC_RELAXED);
@@ -274,6 +291,36 @@ void evictor_send_out(struct evictor *evictor, uint64_t page, uint64_t count)
 	pthread_mutex_unlock(&evictor->request_lock);
 }
 
+/* Writes the pages that forked children have moved out to shadows (reclaim.h). */
+static void store_moved(struct evictor *evictor)
+{
+	struct core *core = evictor->core;
+	struct children *children = core->children;
+	uint64_t shadows[RECLAIM_MOVES];
+	struct child *child;
+
+	if (atomic_load(&children->answered) == 0)
+		return;
+	while (pthread_mutex_lock(&children->lock), child = reclaim_next(children)) {
+		/* The entry stays while an answer waits for this thread, and nobody changes the contents. */
+		pthread_mutex_unlock(&children->lock);
+		for (unsigned i = 0; i < child->reclaim.content_count; i++) {
+			uint32_t frame = writer_frame(&evictor->writer);
+
+			memcpy(victims_frame(&core->victims, frame), child->reclaim.contents + (size_t)i * STORE_PAGE,
+			       STORE_PAGE);
+			shadows[i] = write_shadow(evictor, frame, 0);
+		}
+		writer_flush(&evictor->writer);
+		core_count(&core->counters->evicted, child->reclaim.content_count);
+		evictor->since_account++;
+		pthread_mutex_lock(&children->lock);
+		reclaim_finish(children, child, shadows);
+		pthread_mutex_unlock(&children->lock);
+	}
+	pthread_mutex_unlock(&children->lock);
+}
+
 /* --- The thread ------------------------------------------------------------------------------------------------- */
 
 /* Retries a batch of held pages, some of which may no longer be held. Returns the number of pages that left. */
@@ -314,6 +361,7 @@ static void make_room(struct evictor *evictor)
 	while (core_free(evictor->core) < evictor->core->high && !atomic_load(&evictor->core->stop)) {
 		unsigned count = residents_pop(&evictor->core->residents, pages, proven, evictor->batch);
 
+		store_moved(evictor);
 		if (++evictor->since_account >= ACCOUNT_BATCHES) {
 			evictor->since_account = 0;
 			/* Retries held pages here, too, because this loop does not end while the program faults as fast
@@ -338,7 +386,8 @@ static void sleep_until_needed(struct evictor *evictor)
 	struct core *core = evictor->core;
 
 	kick_prepare(&core->evictor_kick);
-	bool needed = core_free(core) < core->low || atomic_load(&evictor->request_posted) || atomic_load(&core->stop);
+	bool needed = core_free(core) < core->low || atomic_load(&evictor->request_posted) ||
+		      atomic_load(&core->children->answered) || atomic_load(&core->stop);
 	if (!needed)
 		writer_sleep(&evictor->writer, -1);
 	kick_cancel(&core->evictor_kick);
@@ -352,6 +401,11 @@ static void *run_evictor(void *argument)
 	while (!atomic_load(&core->stop)) {
 		if (atomic_load(&evictor->request_posted))
 			serve_request(evictor);
+		store_moved(evictor);
+		if (evictor->since_account >= ACCOUNT_BATCHES) {
+			evictor->since_account = 0;
+			account(evictor);
+		}
 		if (core_free(core) < core->low) {
 			choose_processor(evictor);
 			make_room(evictor);

@@ -40,8 +40,7 @@ struct evictor {
 	unsigned since_account; /* batches since the last account() (evictor.c) */
 	int64_t beyond;         /* by how many pages the limit was raised, because too many pages are held */
 	bool told_beyond;
-	int cpu;             /* the processor that the evictor is pinned to, or -1 for none (follow.h) */
-	int64_t handed_over; /* pages of this batch whose claims now belong to forked children */
+	int cpu; /* the processor that the evictor is pinned to, or -1 for none (follow.h) */
 
 	pthread_mutex_t request_lock; /* for one request at a time; guards the fields below */
 	pthread_cond_t request_done;

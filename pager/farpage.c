@@ -32,6 +32,9 @@
 #define VICTIMS_SHARE 24u
 #define VICTIMS_MIN 128u /* least and most pages of the victim buffer */
 #define VICTIMS_MAX 16384u
+/* There are this fraction of the window's pages as shadows (shadows.h). A window of `farpage run` is at least four times
+   what donors can store. */
+#define SHADOWS_SHARE 4u
 #define BACKUP_SHARE 32u /* pages that wait for the backup's disk get at most this fraction of the budget */
 #define BATCH_SHARE 128  /* a batch of the evictor is this fraction of the budget; 1 to 2 batches are kept free */
 #define QUEUE_DEPTH 128u /* two batches of the evictor. The store's queues are part of --local, so they are short */
@@ -163,7 +166,9 @@ static int open_tables(struct farpage *farpage)
 	if (result == 0)
 		result = kick_open(&core->evictor_kick);
 	if (result == 0)
-		result = pages_open(&core->pages, core->window->length / STORE_PAGE);
+		result = pages_open(&core->pages, core->store->pages);
+	if (result == 0)
+		result = shadows_open(&core->shadows, core->store, &core->pages, core->window->length / STORE_PAGE);
 	if (result == 0)
 		result = residents_open(&core->residents, &core->pages, (uint32_t)(farpage->local / STORE_PAGE));
 	if (result == 0)
@@ -171,7 +176,7 @@ static int open_tables(struct farpage *farpage)
 	if (result == 0 && !(farpage->landing = take_landing()))
 		result = -ENOMEM;
 	if (result == 0)
-		result = trace_open(core->pages.count);
+		result = trace_open(core->window->length / STORE_PAGE);
 	return report_memory(result);
 }
 
@@ -333,7 +338,7 @@ static int open_store(const struct farpage_options *options, const char *donors_
 			return result;
 		config.key = key;
 	}
-	config.pages = window_bytes / STORE_PAGE;
+	config.pages = window_bytes / STORE_PAGE + window_bytes / STORE_PAGE / SHADOWS_SHARE;
 	config.local_pages = options->local / STORE_PAGE;
 	int result = far_open(&config, ret_store);
 	explicit_bzero(key, sizeof key);
@@ -363,10 +368,13 @@ static int open_farpage(const struct farpage_options *options, struct farpage **
 		goto fail;
 	farpage->core.store = store;
 	farpage->owns_store = true;
+	size_t window = options->window;
+	if (window == 0)
+		window = store->pages / (SHADOWS_SHARE + 1) * SHADOWS_SHARE * STORE_PAGE;
 	if (options->reservation)
-		result = window_adopt(&farpage->own_window, options->reservation, options->window);
+		result = window_adopt(&farpage->own_window, options->reservation, window);
 	else
-		result = window_reserve(&farpage->own_window, store->pages * STORE_PAGE);
+		result = window_reserve(&farpage->own_window, window);
 	if (result)
 		goto fail;
 	farpage->owns_window = true;
@@ -401,6 +409,7 @@ static void close_farpage(struct farpage *farpage)
 		store_deregister(core->store, core->buffer);
 	victims_close(&core->victims);
 	residents_close(&core->residents);
+	shadows_close(&core->shadows);
 	pages_close(&core->pages);
 	if (farpage->landing)
 		munmap(farpage->landing, (size_t)TAKE_LANDING * STORE_PAGE);

@@ -58,9 +58,10 @@ static bool bring_back(struct handler *handler, uint64_t page, uint32_t word)
 	return true;
 }
 
-static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
+static bool bring_in(struct handler *handler, const struct fault *fault)
 {
 	struct core *core = handler->core;
+	const uint64_t page = fault->page;
 
 	if (core_claim(core, 1, 0) == 0)
 		return false;
@@ -70,7 +71,7 @@ static bool bring_in(struct handler *handler, uint64_t page, pid_t thread, uint6
 		return true;
 	}
 	core_count(&core->counters->faults_far, 1);
-	fetch_page(handler, page, NULL, thread, started);
+	fetch_page(handler, fault, page);
 	unsigned ahead = streams_note(&handler->far_streams, page);
 	if (ahead)
 		streams_extend(&handler->far_streams, page, fetch_ahead(handler, page + 1, ahead));
@@ -114,9 +115,10 @@ static void refuse_lost(struct handler *handler, uint64_t page, pid_t thread)
 }
 
 /* Answers or parks a fault. Returns false if the fault was parked because the budget has no free page. */
-static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
+static bool answer(struct handler *handler, const struct fault *fault)
 {
 	struct core *core = handler->core;
+	const uint64_t page = fault->page;
 	uint32_t word = pages_load(&core->pages, page);
 	bool had_room = true;
 
@@ -128,7 +130,7 @@ static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 		had_room = bring_back(handler, page, word);
 		break;
 	case PAGE_FAR:
-		had_room = bring_in(handler, page, thread, started);
+		had_room = bring_in(handler, fault);
 		break;
 	case PAGE_RESIDENT:
 		resolve_resident(handler, page);
@@ -138,71 +140,72 @@ static bool answer(struct handler *handler, uint64_t page, pid_t thread, uint64_
 	case PAGE_RETURNING:
 		break; /* the thread that works on the page will wake all threads that wait for it */
 	case PAGE_EVICTING:
-		if (thread == atomic_load(&core->evictor_thread))
+		if (fault->thread == atomic_load(&core->evictor_thread))
 			uffd_copy(core->uffd.fd, core_address(core, page), handler->zeroes, STORE_PAGE, NULL);
 		else
-			fetch_park(handler, page, NULL, thread, started);
+			fetch_park(handler, fault);
 		break;
 	case PAGE_DISCARDING:
-		fetch_park(handler, page, NULL, thread, started);
+		fetch_park(handler, fault);
 		break;
 	case PAGE_LOST:
-		refuse_lost(handler, page, thread);
+		refuse_lost(handler, page, fault->thread);
 		break;
 	case PAGE_STATES:
 		break;
 	}
 	if (!had_room)
-		fetch_park(handler, page, NULL, thread, started);
+		fetch_park(handler, fault);
 	return had_room;
 }
 
-void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started)
+void faults_answer(struct handler *handler, const struct fault *fault)
 {
 	/* A fault counts as a stall only once, because faults_retry() calls answer() directly. */
-	if (!answer(handler, page, thread, started))
+	if (!answer(handler, fault))
 		core_count(&handler->core->counters->stalls, 1);
 }
 
 /* --- Faults of children ----------------------------------------------------------------------------------------- */
 
-void faults_answer_child(struct handler *handler, struct child *child, uint64_t page, pid_t thread, uint64_t started)
+void faults_answer_child(struct handler *handler, const struct fault *fault)
 {
 	struct core *core = handler->core;
+	struct child *child = fault->child;
+	const uint64_t page = fault->page;
+	uint64_t home;
 
-	child->pid = thread;
-	enum child_fault fault = children_look(core->children, child, page);
-	if (fault != CHILD_FAR) {
-		int result = fault == CHILD_ASKED  ? -EAGAIN
-			     : fault == CHILD_LOST ? children_deny(core->children, child, page, "could not be kept")
-						   : children_answer(core->children, child, page, NULL);
+	child->pid = fault->thread;
+	enum child_fault kind = children_look(core->children, child, page, &home);
+	if (kind != CHILD_FAR) {
+		int result = kind == CHILD_ASKED  ? -EAGAIN
+			     : kind == CHILD_LOST ? children_deny(core->children, child, page, "could not be kept")
+						  : children_answer(core->children, child, page, NULL, false);
 		if (result == -EAGAIN)
-			fetch_park(handler, page, child, thread, started);
+			fetch_park(handler, fault);
 		return;
 	}
 	/* fetch_page() would wait for a free frame. But while the handler keeps the program's pages back, the frames of
 	   the program's reads do not become free. */
-	if (handler->keeps_back && !fetch_has_frame(handler)) {
-		fetch_park(handler, page, child, thread, started);
-		return;
-	}
+	bool can_read = !handler->keeps_back || fetch_has_frame(handler);
 	/* The evictor first takes the page and sets `held_back`, then checks `reads`. This thread first adds to
 	   `reads`, then checks the page and `held_back`. So at least one of the two sees the other. */
 	atomic_fetch_add(&core->children->reads, 1);
-	uint32_t word = pages_load(&core->pages, page);
-	if (page_state(word) == PAGE_EVICTING || page_state(word) == PAGE_DISCARDING || (word & PAGE_WRITING) ||
-	    atomic_load(&core->children->held_back)) {
+	uint32_t word = pages_load(&core->pages, home);
+	if (!can_read || page_state(word) == PAGE_EVICTING || page_state(word) == PAGE_DISCARDING ||
+	    (word & PAGE_WRITING) || atomic_load(&core->children->held_back)) {
 		atomic_fetch_sub(&core->children->reads, 1);
-		fetch_park(handler, page, child, thread, started);
+		children_drop_home(core->children, home);
+		fetch_park(handler, fault);
 	} else {
-		fetch_page(handler, page, child, thread, started);
+		fetch_page(handler, fault, home);
 	}
 }
 
 void faults_retry(struct handler *handler)
 {
 	struct core *core = handler->core;
-	struct parked parked[64];
+	struct fault parked[64];
 
 	handler->settlements = atomic_load(&core->settlements);
 	/* Tries each fault once. A fault that is parked again goes to the end of the list. */
@@ -215,12 +218,12 @@ void faults_retry(struct handler *handler)
 		atomic_store(&core->waiting, handler->parked_count);
 		left -= count;
 		for (unsigned i = 0; i < count; i++) {
-			struct parked *it = &parked[i];
+			const struct fault *it = &parked[i];
 
 			if (it->child && it->child->uffd >= 0 && it->child->born == it->born)
-				faults_answer_child(handler, it->child, it->page, it->thread, it->started);
+				faults_answer_child(handler, it);
 			else if (!it->child)
-				answer(handler, it->page, it->thread, it->started);
+				answer(handler, it);
 		}
 	}
 }

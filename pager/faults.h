@@ -4,10 +4,10 @@
 
 #include "pager/handler.h"
 
-/* Answers a fault of the program: @thread waits for @page since @started (ns). */
-void faults_answer(struct handler *handler, uint64_t page, pid_t thread, uint64_t started);
-/* Answers a fault of a forked child: @thread waits for @page since @started (ns). */
-void faults_answer_child(struct handler *handler, struct child *child, uint64_t page, pid_t thread, uint64_t started);
+/* Answers a fault of the program. */
+void faults_answer(struct handler *handler, const struct fault *fault);
+/* Answers a fault of a forked child. */
+void faults_answer_child(struct handler *handler, const struct fault *fault);
 void faults_retry(struct handler *handler);
 
 #endif

@@ -21,17 +21,17 @@
 #define SOON_SHARE 6u     /* a page that more local memory, by this fraction, would have kept here was needed soon */
 #define TIME_ANSWERS 256u /* answers between two pager_thread_time() calls, which are system calls */
 
-void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
+void fetch_park(struct handler *handler, const struct fault *fault)
 {
 	struct core *core = handler->core;
 
 	if (handler->parked_count == HANDLER_PARKED) {
 		/* The list is full. The thread is woken and faults again. */
-		uffd_wake(child ? child->uffd : core->uffd.fd, core_address(core, page), STORE_PAGE);
+		uffd_wake(fault->child ? fault->child->uffd : core->uffd.fd, core_address(core, fault->page),
+			  STORE_PAGE);
 		return;
 	}
-	handler->parked[handler->parked_count++] = (struct parked){
-	    .page = page, .started = started, .child = child, .born = child ? child->born : 0, .thread = thread};
+	handler->parked[handler->parked_count++] = *fault;
 	atomic_store(&core->waiting, handler->parked_count);
 }
 
@@ -151,15 +151,16 @@ static void lose(struct handler *handler, const struct fetch *fetch, int status)
 	struct core *core = handler->core;
 
 	for (uint32_t i = 0; i < fetch->count; i++) {
-		uint64_t page = fetch->page + i;
+		uint64_t page = fetch->fault.page + i;
 
 		if (core_count(&core->counters->lost, 1), __atomic_load_n(&core->counters->lost, __ATOMIC_RELAXED) == 1)
 			log_error("memory at %p of process %d is lost (%s): touching it raises SIGBUS",
 				  (void *)core_address(core, page), getpid(), format_errno(status));
 		refault_forget(&core->refault, stamp_of(core, page));
 		move(core, page, PAGE_FETCHING, PAGE_LOST, 0);
-		if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE) && fetch->thread)
-			syscall(SYS_tgkill, getpid(), fetch->thread, SIGBUS);
+		if (uffd_poison(&core->uffd, core->uffd.fd, core_address(core, page), STORE_PAGE) &&
+		    fetch->fault.thread)
+			syscall(SYS_tgkill, getpid(), fetch->fault.thread, SIGBUS);
 	}
 	core_release(core, fetch->count);
 }
@@ -183,24 +184,29 @@ static void give_up_ahead(struct handler *handler, const struct fetch *fetch)
 	struct core *core = handler->core;
 
 	for (uint32_t i = 0; i < fetch->count; i++) {
-		move(core, fetch->page + i, PAGE_FETCHING, PAGE_FAR, stamp_of(core, fetch->page + i));
-		uffd_wake(core->uffd.fd, core_address(core, fetch->page + i), STORE_PAGE);
+		move(core, fetch->fault.page + i, PAGE_FETCHING, PAGE_FAR, stamp_of(core, fetch->fault.page + i));
+		uffd_wake(core->uffd.fd, core_address(core, fetch->fault.page + i), STORE_PAGE);
 	}
 	core_release(core, fetch->count);
 }
 
 static void answer_child(struct handler *handler, const struct fetch *fetch, const char *data, int status)
 {
-	struct core *core = handler->core;
+	struct children *children = handler->core->children;
+	const struct fault *fault = &fetch->fault;
+	uint64_t home;
 
-	atomic_fetch_sub(&core->children->reads, 1);
-	if (fetch->child->uffd < 0 || fetch->child->born != fetch->born ||
-	    children_look(core->children, fetch->child, fetch->page) != CHILD_FAR)
+	atomic_fetch_sub(&children->reads, 1);
+	children_drop_home(children, fetch->home);
+	if (fault->child->uffd < 0 || fault->child->born != fault->born ||
+	    children_look(children, fault->child, fault->page, &home) != CHILD_FAR)
 		return; /* the child has ended, or already has the page */
-	int result = status ? children_deny(core->children, fetch->child, fetch->page, "is lost with its donor")
-			    : children_answer(core->children, fetch->child, fetch->page, data);
+	children_drop_home(children, home);
+	int result = home != fetch->home ? -EAGAIN
+		     : status            ? children_deny(children, fault->child, fault->page, "is lost with its donor")
+					 : children_answer(children, fault->child, fault->page, data, !fault->write);
 	if (result == -EAGAIN)
-		fetch_park(handler, fetch->page, fetch->child, fetch->thread, fetch->started);
+		fetch_park(handler, fault);
 }
 
 static void fetched(struct handler *handler, const struct store_done *done)
@@ -210,12 +216,12 @@ static void fetched(struct handler *handler, const struct store_done *done)
 	struct fetch *fetch = &handler->fetches[slot];
 	const char *data = handler->frames + (size_t)fetch->frame * STORE_PAGE;
 
-	if (fetch->child) {
+	if (fetch->fault.child) {
 		answer_child(handler, fetch, data, done->status);
 	} else if (done->status == 0) {
-		fetch_place(handler, fetch->page, data, fetch->count, &fetch_from_donor);
+		fetch_place(handler, fetch->fault.page, data, fetch->count, &fetch_from_donor);
 		if (fetch->group == 0)
-			histogram_record(&core->counters->fault_ns, clock_now() - fetch->started);
+			histogram_record(&core->counters->fault_ns, clock_now() - fetch->fault.started);
 		core_count(&core->counters->fetched, fetch->count);
 	} else if (fetch->group) {
 		give_up_ahead(handler, fetch);
@@ -235,7 +241,7 @@ static bool next_answer(struct handler *handler, struct store_done *ret_done)
 {
 	for (unsigned i = 0; i < handler->answer_count; i++) {
 		*ret_done = handler->answers[i];
-		if (handler->keeps_back && !handler->fetches[ret_done->cookie].child)
+		if (handler->keeps_back && !handler->fetches[ret_done->cookie].fault.child)
 			continue;
 		handler->answer_count--;
 		memmove(&handler->answers[i], &handler->answers[i + 1],
@@ -267,7 +273,7 @@ static void submit(struct handler *handler, unsigned slot)
 	struct store_io io = {
 	    .op = STORE_READ,
 	    .count = fetch->count,
-	    .page = fetch->page,
+	    .page = fetch->home,
 	    .data = handler->frames + (size_t)fetch->frame * STORE_PAGE,
 	    .buffer = handler->buffer,
 	    .cookie = slot,
@@ -326,18 +332,12 @@ bool fetch_has_frame(struct handler *handler)
 	return true;
 }
 
-void fetch_page(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started)
+void fetch_page(struct handler *handler, const struct fault *fault, uint64_t home)
 {
 	while (!fetch_has_frame(handler))
 		fetch_poll(handler);
 	unsigned slot = handler->free_demands[--handler->free_demand_count];
-	handler->fetches[slot] = (struct fetch){.page = page,
-						.started = started,
-						.child = child,
-						.born = child ? child->born : 0,
-						.thread = thread,
-						.frame = slot,
-						.count = 1};
+	handler->fetches[slot] = (struct fetch){.fault = *fault, .home = home, .frame = slot, .count = 1};
 	submit(handler, slot);
 }
 
@@ -367,8 +367,11 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
 	for (unsigned done = 0; done < count; done += RUN_PIECE) {
 		unsigned piece = count - done < RUN_PIECE ? count - done : RUN_PIECE, slot = first + done;
 
-		handler->fetches[slot] = (struct fetch){
-		    .page = page + done, .frame = slot, .count = (uint16_t)piece, .group = (uint8_t)(group + 1)};
+		handler->fetches[slot] = (struct fetch){.fault.page = page + done,
+							.home = page + done,
+							.frame = slot,
+							.count = (uint16_t)piece,
+							.group = (uint8_t)(group + 1)};
 		submit(handler, slot);
 	}
 	core_count(&core->counters->prefetched, count);

@@ -35,15 +35,16 @@ bool fetch_begin(struct core *core, uint64_t page);
 void fetch_claim_first(struct handler *handler);
 /* Returns true if a frame for a demanded page is free. */
 bool fetch_has_frame(struct handler *handler);
-/* Reads @page for @thread, which faulted at @started (ns). If @child is NULL, the program has faulted, and the page
-   is PAGE_FETCHING. */
-void fetch_page(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started);
+/* Reads the page of @fault, whose contents are at the page @home of the store. For a fault of the program, @home is the
+   same page, which is PAGE_FETCHING. For a fault of a child, the fetch takes over the caller's use of @home
+   (children_look()). */
+void fetch_page(struct handler *handler, const struct fault *fault, uint64_t home);
 /* Reads up to @length pages from @page on, at most the handler's `ahead`. Stops before the first page that is not
    far, or when only memory for demanded pages is left. Returns the number of pages. */
 unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length);
 /* Processes the answers that have arrived. Returns their number. */
 unsigned fetch_poll(struct handler *handler);
 /* Parks a fault that cannot be answered yet. The handler retries it after the next core_settled(). */
-void fetch_park(struct handler *handler, uint64_t page, struct child *child, pid_t thread, uint64_t started);
+void fetch_park(struct handler *handler, const struct fault *fault);
 
 #endif

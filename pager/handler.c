@@ -93,12 +93,13 @@ static void unprotect(struct handler *handler, const struct child *child, uint64
  *   PAGE_FILLING meanwhile, because the evictor could otherwise copy the page while the program writes.
  * - Otherwise the page has left. The waiting thread is woken and faults again.
  */
-static void answer_protected(struct handler *handler, uint64_t page, pid_t thread, uint64_t now)
+static void answer_protected(struct handler *handler, const struct fault *fault)
 {
 	struct core *core = handler->core;
+	const uint64_t page = fault->page;
 
 	if (page_state(pages_load(&core->pages, page)) == PAGE_EVICTING) {
-		fetch_park(handler, page, NULL, thread, now);
+		fetch_park(handler, fault);
 	} else if (pages_move(&core->pages, page, PAGE_RESIDENT, PAGE_FILLING, 0)) {
 		unprotect(handler, NULL, page);
 		pages_move(&core->pages, page, PAGE_FILLING, PAGE_RESIDENT, 0);
@@ -116,22 +117,29 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 
 	for (unsigned i = 0; i < messages->count; i++) {
 		const struct uffd_message *message = &messages->items[i];
-		uint64_t page = core_page(core, message->address);
+		const struct fault fault = {.page = core_page(core, message->address),
+					    .started = now,
+					    .child = child,
+					    .born = child ? child->born : 0,
+					    .thread = message->thread,
+					    .write = message->write};
 
 		if (message->kind == UFFD_MISSING && child) {
-			faults_answer_child(handler, child, page, message->thread, now);
+			faults_answer_child(handler, &fault);
 		} else if (message->kind == UFFD_MISSING) {
 			core_count(&core->counters->faults, 1);
-			faults_answer(handler, page, message->thread, now);
+			faults_answer(handler, &fault);
 		} else if (message->kind == UFFD_PROTECTED && child) {
-			/* The page is a clean copy (copies.h), or the child was forked while the program's page was
+			/* The page is a clean copy (reclaim.h), or the child was forked while the program's page was
 			   protected. */
-			if (children_write(core->children, child, page))
-				unprotect(handler, child, page);
-			else
-				fetch_park(handler, page, child, message->thread, now);
+			if (!children_may_write(core->children, child, fault.page)) {
+				fetch_park(handler, &fault);
+				continue;
+			}
+			unprotect(handler, child, fault.page);
+			children_written(core->children, child, fault.page);
 		} else if (message->kind == UFFD_PROTECTED) {
-			answer_protected(handler, page, message->thread, now);
+			answer_protected(handler, &fault);
 		}
 	}
 	if (messages->count && !child)
@@ -155,7 +163,7 @@ static void read_children(struct handler *handler)
 			continue;
 		messages.count = 0;
 		pthread_mutex_lock(&children->lock);
-		if (child->copies.asked_count)
+		if (child->reclaim.asked_count)
 			children_hear(children, child);
 		take_messages(&messages, child->uffd);
 		add_children(handler, child, &messages);

@@ -37,22 +37,22 @@
 
 struct child;
 
+/* A thread waits for a page. */
+struct fault {
+	uint64_t page, started; /* clock_now() */
+	struct child *child;    /* NULL for the program itself */
+	unsigned born;          /* serial number of the child; if it differs, the entry belongs to another child */
+	pid_t thread;
+	bool write; /* the thread writes to the page */
+};
+
 /* A read in flight: @count pages, into the frames from @frame on. */
 struct fetch {
-	uint64_t page, started;
-	struct child *child; /* NULL for the program itself */
-	unsigned born;       /* serial number of the child; if it differs, the entry belongs to another child */
-	pid_t thread;
+	struct fault fault; /* of a read-ahead: only the first page */
+	uint64_t home;      /* the first page in the store; differs from fault.page only for children (children.h) */
 	uint32_t frame;
 	uint16_t count;
 	uint8_t group; /* the read-ahead group, counted from 1; 0 for a demanded page */
-};
-
-struct parked {
-	uint64_t page, started;
-	struct child *child;
-	unsigned born;
-	pid_t thread;
 };
 
 /* A range to read although no thread waits for it (farpage_advise() with WILLNEED). */
@@ -80,7 +80,7 @@ struct handler {
 	uint16_t group_pending[HANDLER_RUNS]; /* pages of each group that are still in flight */
 	unsigned in_flight;                   /* number of reads */
 	unsigned since_time;                  /* answers since pager_thread_time() (fetch.c) */
-	struct parked parked[HANDLER_PARKED];
+	struct fault parked[HANDLER_PARKED];
 	unsigned parked_count;
 	/* The last fault on a lost page, and how many times in a row it has occurred (faults.c). */
 	uint64_t lost_page;

@@ -83,21 +83,26 @@ uint64_t pages_next_known(const struct pages *pages, uint64_t page, uint64_t end
 	return page < end ? page : end;
 }
 
-uint64_t pages_memory(const struct pages *pages, uint64_t count)
+uint64_t pages_table_memory(const void *table, uint64_t length)
 {
 	unsigned char in_core[1024];
-	const uint64_t portion = sizeof in_core * 4096, length = count * sizeof(uint32_t);
+	const uint64_t portion = sizeof in_core * 4096;
 	uint64_t present = 0;
 
 	for (uint64_t offset = 0; offset < length; offset += portion) {
 		uint64_t size = length - offset < portion ? length - offset : portion;
 
-		if (mincore((char *)(uintptr_t)pages->words + offset, size, in_core))
+		if (mincore((char *)(uintptr_t)table + offset, size, in_core))
 			return length;
 		for (uint64_t i = 0; i < (size + 4095) / 4096; i++)
 			present += in_core[i] & 1;
 	}
 	return present * 4096;
+}
+
+uint64_t pages_memory(const struct pages *pages, uint64_t count)
+{
+	return pages_table_memory(pages->words, count * sizeof(uint32_t));
 }
 
 bool pages_state_is_far(enum page_state state)

@@ -57,8 +57,9 @@ struct pages {
 
 int pages_open(struct pages *pages, uint64_t count);
 void pages_close(struct pages *pages);
-/* Returns the bytes of memory that the words of the first @count pages use. The table is sparse: only accessed parts
-   of it use memory. */
+/* Returns the bytes of memory that the first @length bytes of a sparse table use: only accessed parts of it do. */
+uint64_t pages_table_memory(const void *table, uint64_t length);
+/* Returns the bytes of memory that the words of the first @count pages use. */
 uint64_t pages_memory(const struct pages *pages, uint64_t count);
 
 /* Returns the first page from @page on whose word is not 0, or @end if there is none. Skips parts of the table that

@@ -1,13 +1,13 @@
 /*
  * pass: messages between the pager and the forked children of its program. A message has a kind, and may have up to
- * PASS_WORDS words and a descriptor.
+ * PASS_WORDS words, which is a page, and a descriptor.
  *
  * Theory of operation. A child needs its userfaultfd, which only the pager gets from the kernel. A socket pair is made
  * before the fork (SOCK_SEQPACKET). The child keeps one end, the pager the other one.
  * 1. The pager answers the fork with PASS_SERVED, PASS_POISONED or PASS_REFUSED. If the pager's process has ended, the
  *    child reads end of file.
  * 2. Before the child forks, it sends PASS_ANNOUNCE with one end of a new pair.
- * 3. The pager asks the child to drop pages (copies.h), and the child answers.
+ * 3. The pager asks the child to remove pages (reclaim.h), and the child answers.
  *
  * Any thread may call these functions. They do not allocate.
  */
@@ -16,17 +16,25 @@
 
 #include <stdint.h>
 
-#define PASS_WORDS 64u
+#define PASS_WORDS 512u
 
 enum pass {
 	PASS_SERVED = 's',   /* with the child's userfaultfd */
 	PASS_POISONED = 'p', /* there are too many children: the far pages of this one raise SIGBUS */
 	PASS_REFUSED = 'r',  /* the same, but the kernel lacks UFFDIO_POISON, so this child must end */
-	PASS_DROP = 'd',     /* drop these pages, a word with an address for each */
+	PASS_REMOVE = 'm',   /* remove these pages, a word with an address for each */
 	PASS_ANNOUNCE = 'a', /* to the pager, with the pager's end of the socket pair for the next child */
-	PASS_DROPPED =
-	    'D' /* to the pager: one word, whose bit i says that page i was dropped. Without a word, the child
-				cannot drop pages. */
+	PASS_CONTENTS = 'c', /* to the pager: the contents of the next page that was moved */
+	PASS_REMOVED = 'd'   /* to the pager: a struct pass_removed. Without words, the child cannot remove pages. */
+};
+
+/* A child's answer to a PASS_REMOVE. Bit i is about page i. If no word has the bit of a page, the child still has the
+   page. */
+struct pass_removed {
+	uint64_t dropped; /* was write-protected */
+	uint64_t moved;   /* its contents were sent (PASS_CONTENTS), in the order of the bits */
+	uint64_t gone;    /* the child has other memory there, or none */
+	uint64_t busy;    /* may be asked again */
 };
 
 struct pass_message {

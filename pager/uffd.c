@@ -98,6 +98,17 @@ static int register_range(int fd, void *base, size_t length, uint64_t mode)
 	return ioctl(fd, UFFDIO_REGISTER, &range) ? -errno : 0;
 }
 
+int uffd_open_mover(void *landing, size_t length)
+{
+	if (!uffd_can_move())
+		return -EOPNOTSUPP;
+	int mover = open_with(UFFD_FEATURE_MOVE);
+	int result = mover < 0 ? mover : register_range(mover, landing, length, UFFDIO_REGISTER_MODE_MISSING);
+	if (result < 0 && mover >= 0)
+		close(mover);
+	return result < 0 ? result : mover;
+}
+
 int uffd_open(void *base, size_t length, void *landing, size_t landing_length, struct uffd *ret_uffd)
 {
 	struct uffd uffd = {.fd = -1, .mover = -1};
@@ -119,11 +130,8 @@ int uffd_open(void *base, size_t length, void *landing, size_t landing_length, s
 	if (result)
 		goto close_uffd;
 	if (wants_move(has)) {
-		uffd.mover = open_with(UFFD_FEATURE_MOVE);
-		result = uffd.mover < 0
-			     ? uffd.mover
-			     : register_range(uffd.mover, landing, landing_length, UFFDIO_REGISTER_MODE_MISSING);
-		if (result)
+		result = uffd.mover = uffd_open_mover(landing, landing_length);
+		if (result < 0)
 			goto close_uffd;
 	}
 	*ret_uffd = uffd;

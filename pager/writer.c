@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#define READ_COOKIE UINT64_MAX
 #define RUN_MAX 16u          /* most pages per write */
 #define RETRY_NS 50000000ull /* pause before a failed write is repeated */
 #define FULL_MS 5000u        /* how long writes to full donors are repeated, if no donor clears slabs */
@@ -133,14 +134,20 @@ uint32_t writer_frame(struct writer *writer)
 
 static void frames_written(struct writer *writer, uint32_t frame, uint32_t count)
 {
-	struct victims *victims = &writer->core->victims;
+	struct core *core = writer->core;
+	struct victims *victims = &core->victims;
 
 	for (uint32_t i = frame; i < frame + count; i++) {
+		uint32_t page = victims->page_of[i];
+
 		victims->writing[i] = 0;
-		pages_unmark(&writer->core->pages, victims->page_of[i], PAGE_WRITING);
+		if (shadows_has(&core->shadows, page))
+			shadows_written(&core->shadows, page);
+		else
+			pages_unmark(&core->pages, page, PAGE_WRITING);
 	}
 	victims->in_flight -= count;
-	core_settled(writer->core);
+	core_settled(core);
 }
 
 /* Returns true if the failed write of @frame must be repeated. This is the case if the frame has the only copy, or if a
@@ -189,7 +196,10 @@ void writer_poll(struct writer *writer, bool wait)
 	for (int i = 0; i < count; i++) {
 		uint32_t frame = (uint32_t)dones[i].cookie, length = (uint32_t)(dones[i].cookie >> 32);
 
-		if (dones[i].status == 0) {
+		if (dones[i].cookie == READ_COOKIE) {
+			writer->reading = false;
+			writer->read_status = dones[i].status;
+		} else if (dones[i].status == 0) {
 			writer->failed_at = writer->failing_ns = writer->full_ns = 0;
 			frames_written(writer, frame, length);
 		} else {
@@ -211,19 +221,18 @@ void writer_drain(struct writer *writer)
 
 int writer_read(struct writer *writer, uint64_t page, void *data)
 {
-	struct store_io io = {.op = STORE_READ,
-			      .count = 1,
-			      .page = page,
-			      .data = data,
-			      .buffer = writer->core->buffer,
-			      .cookie = UINT64_MAX};
-	struct store_done done;
+	const struct store_io io = {.op = STORE_READ,
+				    .count = 1,
+				    .page = page,
+				    .data = data,
+				    .buffer = writer->core->buffer,
+				    .cookie = READ_COOKIE};
 
-	while (store_submit(writer->queue, &io, 1) < 1)
-		sched_yield();
-	while (store_poll(writer->queue, &done, 1) < 1)
-		writer_sleep(writer, 100);
-	return done.status;
+	writer->reading = true;
+	submit(writer, &io, 1);
+	while (writer->reading)
+		writer_poll(writer, true);
+	return writer->read_status;
 }
 
 /* --- Opening and closing ---------------------------------------------------------------------------------------- */

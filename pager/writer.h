@@ -28,6 +28,8 @@ struct writer {
 	uint32_t run_frame, run_count; /* the frames of the write that is being built */
 	struct store_io staged[TAKE_MAX];
 	unsigned staged_count;
+	bool reading; /* a read is in flight (writer_read()) */
+	int read_status;
 };
 
 /* Creates the epoll. Returns 0 or -errno; writer_close() is due in either case. */
@@ -50,8 +52,8 @@ void writer_poll(struct writer *writer, bool wait);
 void writer_sleep(struct writer *writer, int timeout_ms);
 /* Waits until no write is in flight. All that was staged has been submitted. */
 void writer_drain(struct writer *writer);
-/* Reads the donors' contents of @page into @data, which lies in the victim buffer. No write is in flight. Waits.
-   Returns 0 or -errno. */
+/* Reads the donors' contents of @page into @data, which lies in the victim buffer. No write of @page is in flight.
+   Waits, and processes completed writes meanwhile. Returns 0 or -errno. */
 int writer_read(struct writer *writer, uint64_t page, void *data);
 
 #endif

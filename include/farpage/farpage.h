@@ -39,7 +39,7 @@ struct farpage_options {
 	/* The most bytes on this machine: at least FARPAGE_LOCAL_MIN, plus FARPAGE_LOCAL_BACKUP with `backup`, plus
 	   FARPAGE_LOCAL_ENCRYPT with `encrypt`. */
 	size_t local;
-	/* Size of the window in bytes. 0 means 4 x (free memory of the donors + `local`). */
+	/* Size of the window in bytes. 0 means 3 x (free memory of the donors + `local`). */
 	size_t window;
 	const char *const *donors; /* URIs, such as "tcp://host:7470" */
 	unsigned donor_count;

@@ -6,10 +6,9 @@
  * this descriptor to the child during the fork (pager/pass.h). A child announces its own forks over the same socket. A
  * child that gets no answer, because the pager's process has ended, is stopped before fork() returns in it.
  *
- * A thread of the child, the watcher, drops pages when the pager asks for it (copies.h). When the pager's process has
- * ended, a thread that touches a
- * far page waits for an answer that nobody will give. The watcher then logs a line and ends the child. A child that
- * touches no far page continues.
+ * A thread of the child, the watcher, removes pages when the pager asks for it (remove.c). When the pager's process has
+ * ended, a thread that touches a far page waits for an answer that nobody will give. The watcher then logs a line and
+ * ends the child. A child that touches no far page continues.
  *
  * If there is no room for a socket, the child has no userfaultfd. The watcher ends such a child as soon as the pager's
  * process has ended.
@@ -142,7 +141,7 @@ static void receive_uffd(void)
 	stop("that one has ended");
 }
 
-/* Drops pages when the pager asks for it. Returns when the pager's process has ended. */
+/* Removes pages when the pager asks for it. Returns when the pager's process has ended. */
 static void serve_pager(void)
 {
 	struct pollfd wanted[] = {{.fd = pager_process, .events = POLLIN}, {.fd = pager_socket, .events = POLLIN}};
@@ -152,9 +151,8 @@ static void serve_pager(void)
 		if (poll(wanted, 2, -1) <= 0 || !wanted[1].revents)
 			continue;
 		int what = pass_receive(pager_socket, &message);
-		if (what == PASS_DROP) {
-			message.count = far_drop(message.words, message.count, &message.words[0]) ? 0 : 1;
-			pass_send(pager_socket, PASS_DROPPED, &message);
+		if (what == PASS_REMOVE) {
+			remove_pages(&message, pager_socket, own_uffd, pager_process);
 		} else if (what != -EAGAIN) {
 			wanted[1].fd = -1; /* the pager has closed its end */
 		}
@@ -241,6 +239,7 @@ void child_after_in_child(void)
 	if (pager_socket >= 0)
 		close(pager_socket);
 	own_uffd = -1;
+	remove_after_in_child();
 	own_pid = getpid();
 	pager_socket = sockets[0];
 	sockets[0] = -1;

@@ -11,9 +11,6 @@
  *
  * Any thread may call these functions.
  */
-#include "pager/bitmap.h"
-#include "pager/pagemap.h"
-#include "pager/pass.h"
 #include "pager/preload/preload.h"
 #include "pager/vma.h"
 
@@ -50,9 +47,18 @@ bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_
 	return true;
 }
 
-/* Held while new memory is mapped, or pages are dropped. So far_drop() never drops new memory. Not held during a fork,
-   because the watcher needs it until the pager has read the fork's event (child.c). */
+/* Held while new memory is mapped, while pages are removed (remove.c), and during a fork. */
 static pthread_mutex_t laying = PTHREAD_MUTEX_INITIALIZER;
+
+void far_lay_lock(void)
+{
+	pthread_mutex_lock(&laying);
+}
+
+void far_lay_unlock(void)
+{
+	pthread_mutex_unlock(&laying);
+}
 
 static int lay_fresh(char *start, size_t length, int protection)
 {
@@ -165,42 +171,6 @@ int far_discard(char *start, size_t length)
 	return error;
 }
 
-/* Drops those of @count adjacent pages that are write-protected. Returns a word with a bit for each dropped page. */
-static uint64_t drop_adjacent(int pagemap, char *start, unsigned count)
-{
-	bool is_protected[PASS_WORDS];
-	uint64_t dropped = 0;
-
-	if (pagemap_protected(pagemap, start, count, is_protected) < 0)
-		return 0;
-	for (unsigned i = 0, run; i < count; i += run + 1) {
-		for (run = 0; i + run < count && is_protected[i + run]; run++)
-			;
-		if (run && kernel_madvise(start + i * WINDOW_PAGE, run * WINDOW_PAGE, MADV_DONTNEED) == 0)
-			bitmap_set(&dropped, i, run, true);
-	}
-	return dropped;
-}
-
-int far_drop(const uint64_t *pages, unsigned count, uint64_t *ret_dropped)
-{
-	int pagemap = pagemap_open();
-	uint64_t dropped = 0;
-
-	if (pagemap < 0)
-		return pagemap;
-	pthread_mutex_lock(&laying);
-	for (unsigned i = 0, run; i < count; i += run) {
-		for (run = 1; i + run < count && pages[i + run] == pages[i] + run * WINDOW_PAGE; run++)
-			;
-		dropped |= drop_adjacent(pagemap, (char *)(uintptr_t)pages[i], run) << i;
-	}
-	pthread_mutex_unlock(&laying);
-	close(pagemap);
-	*ret_dropped = dropped;
-	return 0;
-}
-
 void far_next_given_up(const char *start, const char *end, char **ret_start, char **ret_end)
 {
 	*ret_start = *ret_end = (char *)end;
@@ -271,13 +241,13 @@ void far_free(char *start, size_t length)
 void far_fork_prepare(void)
 {
 	pthread_mutex_lock(&given_up.lock);
+	far_lay_lock();
 	window_fork_prepare(&preload.window);
 }
 
-void far_fork_done(bool in_child)
+void far_fork_done(void)
 {
-	if (in_child)
-		laying = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* another thread of the parent may have held it */
 	window_fork_done(&preload.window);
+	far_lay_unlock();
 	pthread_mutex_unlock(&given_up.lock);
 }

@@ -20,7 +20,7 @@
  * (meson.build) do not count.
  *     kernel, descriptors, near_heap, settings, report
  *     preload: the mode of the process
- *     far, child, keep, thread, start
+ *     far, remove, child, keep, thread, start
  *     heap, remap, mapping, closing, library: the functions that the program calls
  *     process: the constructor and the fork handlers
  *
@@ -36,6 +36,7 @@
 
 #include "pager/entry.h"
 #include "pager/pager.h"
+#include "pager/pass.h"
 #include "pager/preload/settings.h"
 
 #include <pthread.h>
@@ -155,10 +156,9 @@ uint64_t far_uses(void);
 int far_discard(char *start, size_t length);
 /* Discards and frees whole pages. */
 void far_free(char *start, size_t length);
-/* Drops those of @count pages that are still write-protected, as the pager has placed them in this forked child. The
-   next touch brings such a page back. Sets bit i of *@ret_dropped for page i. @pages are addresses, at most PASS_WORDS; the two
-   pointers may be equal. Returns 0 or -errno. */
-int far_drop(const uint64_t *pages, unsigned count, uint64_t *ret_dropped);
+/* While the lock is held, no memory is mapped over the window, and the process does not fork. */
+void far_lay_lock(void);
+void far_lay_unlock(void);
 /* Withdraws pages from use as far memory, because the program maps a file or shared memory over them. Empties them;
    they are never allocated again. Returns 0, or -ENOMEM if there are too many such ranges. */
 int far_give_up(char *start, size_t length);
@@ -169,7 +169,7 @@ void far_next_given_up(const char *start, const char *end, char **ret_start, cha
 
 /* Hold the locks during a fork, as window_fork_prepare() and window_fork_done() do. */
 void far_fork_prepare(void);
-void far_fork_done(bool in_child);
+void far_fork_done(void);
 
 /* --- child.c: forked children that may outlive their parent and its pager ----------------------------------------- */
 
@@ -178,6 +178,14 @@ int child_open(void);
 void child_prepare(void);
 void child_after_in_parent(void);
 void child_after_in_child(void);
+
+/* --- remove.c: removes pages of a forked child ---------------------------------------------------------------------- */
+
+/* Removes the pages of a PASS_REMOVE from this process, and answers over @socket. @uffd is this process's userfaultfd,
+   and @pager the pager's process (a pidfd). Only the watcher calls this. */
+void remove_pages(const struct pass_message *request, int socket, int uffd, int pager);
+/* Closes the parent's descriptors in a forked child. */
+void remove_after_in_child(void);
 
 /* --- keep.c: memory that the kernel uses when a thread ends ------------------------------------------------------- */
 

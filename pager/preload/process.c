@@ -39,7 +39,7 @@ static void fork_done_in_parent(void)
 	struct entry entry = fork_entry;
 
 	near_heap_fork_done();
-	far_fork_done(false);
+	far_fork_done();
 	child_after_in_parent();
 	pthread_mutex_unlock(&preload.lock);
 	start_fork_done(false);
@@ -51,7 +51,7 @@ static void fork_done_in_child(void)
 	struct entry entry = fork_entry;
 
 	near_heap_fork_done();
-	far_fork_done(true);
+	far_fork_done();
 	pthread_mutex_unlock(&preload.lock);
 	descriptors_after_in_child();
 	start_fork_done(true);

@@ -20,11 +20,13 @@ libc.sbrk.restype = ctypes.c_void_p
 ctypes.memset(libc.sbrk({SIZE}), 1, {SIZE})
 {NAP}
 """
+# The child gives up the right to move pages out of its memory.
 FORKED = f"""
 import os, time
 memory = bytearray(b'x') * {SIZE}
 child = os.fork()
 if not child:
+    os.setuid(65534)
     for at in range(0, {SIZE}, 4096):
         memory[at] = 121
     os._exit(0)

@@ -187,11 +187,10 @@ static void children_of_a_child_read_all_memory(void)
 	ok(status == 0, "a child and three children of it read all memory (%d)", status);
 }
 
-/* There may be no room for all the pages that children have still to read, so a child may die of SIGBUS. */
 static void children_read_while_their_parent_writes(void)
 {
 	enum { ROUNDS = 4, CHILDREN = 2 };
-	unsigned failed = 0, stopped = 0;
+	unsigned failed = 0;
 
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		pid_t children[CHILDREN];
@@ -204,15 +203,10 @@ static void children_read_while_their_parent_writes(void)
 		}
 		for (unsigned times = 0; times < 4; times++)
 			fill(memory + (round + times) * size / 16, size / 16, OTHER + times);
-		for (unsigned i = 0; i < CHILDREN; i++) {
-			int status = wait_for(children[i]);
-
-			failed += status && status != 1000 + SIGBUS;
-			stopped += status == 1000 + SIGBUS;
-		}
+		for (unsigned i = 0; i < CHILDREN; i++)
+			failed += wait_for(children[i]) != 0;
 	}
-	ok(!failed, "children see their snapshot while the parent writes, or get SIGBUS (%u do not, %u got it)", failed,
-	   stopped);
+	ok(!failed, "children see their snapshot while the parent writes (%u do not)", failed);
 	fill(memory, size, SEED);
 }
 
@@ -240,11 +234,9 @@ static void a_stopped_child_holds_nobody_up(void)
 		if (other == 0)
 			_exit(reads_wrong(size, 1));
 		fill(memory, size, OTHER);
-		int status = wait_for(other);
-		failed += status && status != 1000 + SIGBUS;
+		failed += wait_for(other) != 0;
 		kill(child, SIGCONT);
-		status = wait_for(child);
-		failed += status && status != 1000 + SIGBUS;
+		failed += wait_for(child) != 0;
 		close(ready[0]);
 		close(ready[1]);
 		fill(memory, size, SEED);

@@ -28,7 +28,7 @@ static int over_store(struct over *over, size_t window, const struct store_fault
 {
 	memset(over, 0, sizeof *over);
 	over->timeout_ms = 1000;
-	int result = store_open_memory(window / STORE_PAGE, &over->inner);
+	int result = store_open_memory(2 * (window / STORE_PAGE), &over->inner); /* half of them: shadows */
 	if (result == 0 && faults)
 		result = store_open_faulty(over->inner, faults, &over->store);
 	else

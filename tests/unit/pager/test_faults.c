@@ -62,7 +62,7 @@ static void end(void)
 
 static void fault(uint64_t page)
 {
-	faults_answer(&handler, page, gettid(), 1);
+	faults_answer(&handler, &(struct fault){.page = page, .thread = gettid(), .started = 1});
 }
 
 static void poll_all(void)

@@ -1,0 +1,170 @@
+/*
+ * remove: removes pages from a forked child's memory when the parent's pager asks for it (pager/reclaim.h).
+ *
+ * A page that is write-protected is a clean copy, and is dropped. Any other page is the child's own. It is moved out of
+ * the child's reach (take.h), like the evictor does with the program's pages, and its contents are sent to the pager.
+ *
+ * The child maps no memory and does not fork meanwhile (far_lay_lock()). So new memory of the child is never taken for an
+ * old page, and a process that the child forks has a page or finds its contents sent.
+ *
+ * Only the watcher calls this (child.c).
+ */
+#include "pager/bitmap.h"
+#include "pager/pagemap.h"
+#include "pager/pass.h"
+#include "pager/preload/preload.h"
+#include "pager/reclaim.h"
+#include "pager/take.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* How this process moves pages out. */
+static struct {
+	bool tried; /* to open it, when the pager first asked for an own page */
+	int error;  /* -errno if pages cannot be moved */
+	struct uffd uffd;
+	struct window window;
+	struct take take;
+} mover = {.uffd = {.fd = -1, .mover = -1}, .take = {.maps = -1, .memory = -1, .pagemap = -1}};
+
+static int open_mover(int uffd)
+{
+	const size_t length = (size_t)TAKE_LANDING * WINDOW_PAGE;
+
+	mover.uffd = (struct uffd){.fd = uffd, .mover = -1};
+	/* The protections of this process's mappings change without the window's lock. So pages that must first be made
+	   writable are not moved. */
+	mover.window = (struct window){.base = preload.window.base, .length = preload.window.length};
+	pthread_mutex_init(&mover.window.protect_lock, NULL);
+	mover.take = (struct take){.maps = -1, .memory = -1, .pagemap = -1};
+	void *landing = take_landing();
+	if (!landing)
+		return -ENOMEM;
+	int error = uffd_open_mover(landing, length);
+	if (error >= 0) {
+		mover.uffd.mover = error;
+		error = take_open(&mover.take, &mover.uffd, &mover.window, landing, false);
+	}
+	if (error < 0)
+		munmap(landing, length);
+	return error;
+}
+
+/* Returns 0, or -errno if this process cannot move pages: the kernel lacks UFFDIO_MOVE, or the process has given up the
+   right to use userfaultfd. */
+static int need_mover(int uffd)
+{
+	if (!mover.tried)
+		mover.error = open_mover(uffd);
+	mover.tried = true;
+	return mover.error;
+}
+
+void remove_after_in_child(void)
+{
+	if (mover.uffd.mover >= 0)
+		close(mover.uffd.mover);
+	mover.uffd.mover = -1;
+	mover.take.scratch = NULL; /* a child does not inherit this mapping */
+	take_close(&mover.take);
+	mover.tried = false;
+}
+
+/* Drops those of @count adjacent pages that are write-protected. Returns a word with a bit for each dropped page. */
+static uint64_t drop_adjacent(int pagemap, char *start, unsigned count)
+{
+	bool is_protected[RECLAIM_MAX];
+	uint64_t dropped = 0;
+
+	if (pagemap_protected(pagemap, start, count, is_protected) < 0)
+		return 0;
+	for (unsigned i = 0, run; i < count; i += run + 1) {
+		for (run = 0; i + run < count && is_protected[i + run]; run++)
+			;
+		if (run && kernel_madvise(start + i * WINDOW_PAGE, run * WINDOW_PAGE, MADV_DONTNEED) == 0)
+			bitmap_set(&dropped, i, run, true);
+	}
+	return dropped;
+}
+
+/* Sends a message, and waits while the socket is full. Gives up when the pager's process has ended. */
+static void tell(int socket, int pager, enum pass what, const struct pass_message *message)
+{
+	struct pollfd wanted[] = {{.fd = socket, .events = POLLOUT}, {.fd = pager, .events = POLLIN}};
+
+	while (pass_send(socket, what, message) == -EAGAIN && !wanted[1].revents)
+		poll(wanted, 2, -1);
+}
+
+/* Returns true if the memory at @page is registered with @uffd. The child may have replaced it by other memory. */
+static bool is_served(const struct uffd *uffd, char *page)
+{
+	return uffd_protect(uffd, page, WINDOW_PAGE, false) != -ENOENT;
+}
+
+/* Moves the pages out that were not dropped, and sends their contents. */
+static void move_out(const struct pass_message *request, int socket, int pager, struct pass_removed *removed)
+{
+	struct taken taken[RECLAIM_MOVES];
+	unsigned numbers[RECLAIM_MOVES], count = 0;
+	struct pass_message contents = {.fd = -1, .count = PASS_WORDS};
+
+	for (unsigned i = 0; i < request->count && count < RECLAIM_MOVES; i++) {
+		char *page = (char *)(uintptr_t)request->words[i];
+
+		if (removed->dropped >> i & 1)
+			continue;
+		if (!is_served(&mover.uffd, page)) {
+			removed->gone |= UINT64_C(1) << i;
+			continue;
+		}
+		numbers[count] = i;
+		taken[count++] = (struct taken){.page = window_page(&preload.window, page)};
+	}
+	take_pages(&mover.take, taken, count);
+	for (unsigned i = 0; i < count; i++) {
+		const uint64_t bit = UINT64_C(1) << numbers[i];
+
+		if (taken[i].result == TAKE_TAKEN) {
+			removed->moved |= bit;
+			memcpy(contents.words, taken[i].data, WINDOW_PAGE);
+			tell(socket, pager, PASS_CONTENTS, &contents);
+		} else if (taken[i].result == TAKE_ABSENT) {
+			removed->gone |= bit;
+		} else if (taken[i].result == TAKE_BUSY) {
+			removed->busy |= bit;
+		}
+	}
+	take_release(&mover.take, count);
+}
+
+void remove_pages(const struct pass_message *request, int socket, int uffd, int pager)
+{
+	struct pass_message message = {.fd = -1};
+	struct pass_removed removed = {0};
+	int pagemap = pagemap_open();
+
+	if (pagemap < 0 || request->count > RECLAIM_MAX) {
+		tell(socket, pager, PASS_REMOVED, &message);
+		return;
+	}
+	far_lay_lock();
+	for (unsigned i = 0, run; i < request->count; i += run) {
+		for (run = 1;
+		     i + run < request->count && request->words[i + run] == request->words[i] + run * WINDOW_PAGE;
+		     run++)
+			;
+		removed.dropped |= drop_adjacent(pagemap, (char *)(uintptr_t)request->words[i], run) << i;
+	}
+	if ((unsigned)__builtin_popcountll(removed.dropped) < request->count && need_mover(uffd) == 0)
+		move_out(request, socket, pager, &removed);
+	memcpy(message.words, &removed, sizeof removed);
+	message.count = sizeof removed / sizeof message.words[0];
+	tell(socket, pager, PASS_REMOVED, &message);
+	far_lay_unlock();
+	close(pagemap);
+}
