@@ -172,8 +172,8 @@ static int check_budget(struct run_options *options, enum run_engine engine, str
 }
 
 /* Chooses the engine. @ret_line names it and the reason. Returns 0, or an enum run_status after one logged line. */
-static int choose_engine(const struct run_options *options, const char *path, char *const arguments[],
-			 enum run_engine *ret_engine, char ret_line[RUN_CHOICE_MAX])
+static int choose_engine(const struct run_options *options, const char *path, enum run_engine *ret_engine,
+			 char ret_line[RUN_CHOICE_MAX])
 {
 	static char pager_why[RUN_WHY_MAX], swap_why[RUN_WHY_MAX];
 	int pager = run_pager_check(options, path, pager_why);
@@ -186,7 +186,6 @@ static int choose_engine(const struct run_options *options, const char *path, ch
 	int swap = strcmp(options->engine, "pager") ? run_swap_check(options, swap_why) : 0;
 	const struct run_choice choice = {.wanted = options->engine,
 					  .path = path,
-					  .arguments = arguments,
 					  .pager_lacks = pager ? pager_why : NULL,
 					  .swap_lacks = swap ? swap_why : NULL};
 	*ret_engine = run_choose(&choice, ret_line);
@@ -212,7 +211,7 @@ int command_run(int argc, char **argv)
 		return first ? RUN_FAILED : COMMAND_OK;
 	int status = run_program_find(argv[first], path);
 	if (!status)
-		status = choose_engine(&options, path, argv + first, &engine, line);
+		status = choose_engine(&options, path, &engine, line);
 	if (status)
 		return status;
 	bool lent = options.swap || (engine == RUN_ENGINE_SWAP && run_swap_by_helper(&options));

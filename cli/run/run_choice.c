@@ -3,16 +3,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
-/* Programs whose children continue to use their parent's memory. */
-static const struct {
-	const char *name;  /* the beginning of the program's name */
-	bool only_to_save; /* the program forks only to save its data */
-} forkers[] = {
-    {"redis-server", true}, {"valkey-server", true}, {"keydb-server", true}, {"gunicorn", false},
-    {"uwsgi", false},       {"apache2", false},      {"httpd", false},       {"php-fpm", false},
-    {"postgres", false},    {"chromium", false},     {"chrome", false},      {"google-chrome", false},
+/* Servers of many processes that continue to use their parent's memory. */
+static const char *const forkers[] = {
+    "gunicorn", "uwsgi", "apache2", "httpd", "php-fpm", "postgres", "chromium", "chrome", "google-chrome",
 };
 
 static const char *name_of(const char *path)
@@ -22,26 +16,11 @@ static const char *name_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Returns true if Redis forks no child to save its data: the command line has --save '' and no --appendonly yes. As
-   in Redis, the last option of a name counts, and "yes" may be in capitals. */
-static bool saves_nothing(char *const arguments[])
-{
-	bool nothing = false, appends = false;
-
-	for (; arguments && arguments[0] && arguments[1]; arguments++) {
-		if (strcmp(arguments[0], "--save") == 0)
-			nothing = !*arguments[1];
-		if (strcmp(arguments[0], "--appendonly") == 0)
-			appends = strcasecmp(arguments[1], "yes") == 0;
-	}
-	return nothing && !appends;
-}
-
-static bool forks(const char *name, char *const arguments[])
+static bool forks(const char *name)
 {
 	for (size_t i = 0; i < sizeof forkers / sizeof forkers[0]; i++)
-		if (strncmp(name, forkers[i].name, strlen(forkers[i].name)) == 0)
-			return !forkers[i].only_to_save || !saves_nothing(arguments);
+		if (strncmp(name, forkers[i], strlen(forkers[i])) == 0)
+			return true;
 	return false;
 }
 
@@ -63,7 +42,7 @@ static enum run_engine choose_any(const struct run_choice *choice, char ret_line
 		snprintf(ret_line, RUN_CHOICE_MAX, "engine swap, because the pager cannot: %s", choice->pager_lacks);
 		return RUN_ENGINE_SWAP;
 	}
-	bool forking = forks(name, choice->arguments);
+	bool forking = forks(name);
 	if (forking && !choice->swap_lacks) {
 		snprintf(ret_line, RUN_CHOICE_MAX,
 			 "engine swap, because children of %s go on with its memory (--engine pager gives each "
@@ -73,7 +52,7 @@ static enum run_engine choose_any(const struct run_choice *choice, char ret_line
 	}
 	if (forking)
 		snprintf(ret_line, RUN_CHOICE_MAX,
-			 "engine pager, although children of %s go on with its memory, each with half of the budget: "
+			 "engine pager, although children of %s go on with its memory, and each process has a budget: "
 			 "--engine swap would need %s",
 			 name, choice->swap_lacks);
 	else if (choice->swap_lacks)

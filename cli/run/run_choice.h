@@ -6,8 +6,8 @@
  *
  * The swap engine is chosen in two cases:
  * - The pager cannot run the program.
- * - The program is known to fork children that continue to use their parent's memory. With the pager such a child can
- *   use only half of the budget.
+ * - The program is known as a server of many processes that continue to use their parent's memory. With the pager each
+ *   of them has a budget.
  *
  * Threads: any.
  */
@@ -23,9 +23,8 @@
 enum run_engine { RUN_ENGINE_NONE, RUN_ENGINE_PAGER, RUN_ENGINE_SWAP };
 
 struct run_choice {
-	const char *wanted;     /* "auto", "pager" or "swap" */
-	const char *path;       /* the program's path */
-	char *const *arguments; /* the program's argv, with NULL at its end, or NULL for none */
+	const char *wanted; /* "auto", "pager" or "swap" */
+	const char *path;   /* the program's path */
 	/* The reason why the engine cannot run the program, or NULL if the engine can. */
 	const char *pager_lacks, *swap_lacks;
 };

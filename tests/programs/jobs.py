@@ -15,8 +15,7 @@ LINE_MAX = 160
 class Job:
     """A command, its standard input, and its usual name.
 
-    probe: the program that uses the memory, with the arguments that decide the engine, and one argument that ends
-    the program at once.
+    probe: the program that uses the memory, with an argument that ends it at once.
     """
 
     def __init__(self, name, command, stdin=None, environment=None, probe=None):
@@ -94,7 +93,7 @@ def make_more_jobs(scale):
     return [
         Job("numpy", ["/usr/bin/python3", str(HERE / "gather.py"), str(int(12e6 * scale))]),
         Job("Redis", ["/bin/sh", str(HERE / "gets.sh"), str(int(60e4 * scale))], 
-            probe=("/usr/bin/redis-server", "--version", "--save", "", "--appendonly", "no")),
+            probe=("/usr/bin/redis-server", "--version")),
     ]
 
 

@@ -58,8 +58,8 @@ def each_page_has_the_options_of_its_commands():
         ok(len(options) > 10 and tagged(page) == options | EVERYWHERE, f"{page} has exactly the options of its program",
            tagged(page) ^ (options | EVERYWHERE))
     for page in PAGES:
-        # Options of other programs: pkg-config, swapon(8), systemctl(1), redis-server.
-        unknown = mentioned(page) - every - {"cflags", "libs", "discard", "now", "kill-whom", "signal", "save", "appendonly"}
+        # Options of other programs: pkg-config, swapon(8), systemctl(1).
+        unknown = mentioned(page) - every - {"cflags", "libs", "discard", "now", "kill-whom", "signal"}
         ok(not unknown, f"{page} names no option that no program has", unknown)
 
 
