@@ -16,6 +16,9 @@
  * (residents.h). The evictor retries a batch of this queue now and then. If no other page is left to evict and no
  * memory is free, the program would wait forever. So the evictor then raises the limit and logs a line.
  *
+ * Forked children (children.h). Before the evictor changes the donors' contents of a page that children need, it copies
+ * them to a shadow. It also writes the pages to shadows that children have moved out (reclaim.h).
+ *
  * If another thread calls evictor_send_out(), the evictor serves this request before it checks the number of free
  * pages again.
  */

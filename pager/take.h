@@ -21,7 +21,7 @@
  * is dropped, and then faults. But user space cannot see whether a device holds the page. So @copies is only for
  * programs that never let a device access their memory. Kernels without UFFDIO_MOVE (before Linux 6.8) need @copies.
  *
- * Only the evictor uses a struct take.
+ * Only one thread uses a struct take: the evictor, or the watcher of a forked child (preload/remove.c).
  */
 #ifndef PAGER_TAKE_H
 #define PAGER_TAKE_H

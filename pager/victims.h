@@ -22,9 +22,9 @@
 
 struct victims {
 	char *frames;
-	uint32_t *page_of;                        /* for each frame: the page whose contents the frame has */
-	uint8_t *writing;                         /* 1 while the store reads from the frame */
-	bool *proven;                             /* for each frame: the page was in the proven queue (residents.h) */
+	uint32_t *page_of; /* for each frame: the page, or shadow, whose contents the frame has */
+	uint8_t *writing;  /* 1 while the store reads from the frame */
+	bool *proven;      /* for each frame: the page was in the proven queue (residents.h) */
 	uint32_t young_returned, proven_returned; /* pages that have returned, since the evictor last set these to 0 */
 	uint32_t count, next;
 	uint32_t in_flight; /* number of frames being written */
