@@ -12,6 +12,7 @@
 #define GIVEN 100 /* pages that each child counts */
 
 static struct store *store;
+static char addresses[1]; /* where the window begins; nobody touches it */
 static struct window window;
 static struct pager_counters counters;
 static struct core core;
@@ -21,7 +22,7 @@ static int ends[CHILDREN_MAX]; /* the children's ends of their sockets */
 static void set_up(unsigned count)
 {
 	memset(&core, 0, sizeof core);
-	window = (struct window){.high = WINDOW};
+	window = (struct window){.base = addresses, .high = WINDOW};
 	core.window = &window;
 	core.counters = &counters;
 	core.children = &children;
