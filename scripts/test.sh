@@ -35,8 +35,8 @@ packages_need "${need[@]}" || exit 1
 # The minutes that all tests take on two processors with everything installed. A selection has no estimate.
 usual=
 if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
-	usual=26
-	[ "$machines" = wanted ] || usual=19
+	usual=33
+	[ "$machines" = wanted ] || usual=21
 	[ -z "$long" ] || usual=95
 fi
 all=(--no-suite long)
