@@ -35,7 +35,7 @@ packages_need "${need[@]}" || exit 1
 # The minutes that all tests take on two processors with everything installed. A selection has no estimate.
 usual=
 if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
-	usual=33
+	usual=35
 	[ "$machines" = wanted ] || usual=21
 	[ -z "$long" ] || usual=95
 fi
