@@ -234,6 +234,7 @@ static void take_snapshot(struct children *children, struct child *child)
 /* Makes the pages far for the child that are far for @parent, with the same homes. */
 static void inherit(struct children *children, struct child *child, const struct child *parent)
 {
+	assert(child->far && parent->far);
 	memcpy(child->far, parent->far, bitmap_bytes(parent->pages));
 	for (uint64_t page = 0; child->rehomed < parent->rehomed; page++) {
 		page = next_rehomed(parent, page);

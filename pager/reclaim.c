@@ -233,7 +233,7 @@ void reclaim_finish(struct children *children, struct child *child, const uint64
 		bool was_clean = reclaim_is_clean(child, page);
 		reclaim_forget(child, page);
 		if (answer->moved & bit) {
-			homes[i] = moved < reclaim->content_count ? shadows[moved++] : CHILDREN_LOST;
+			homes[i] = shadows && moved < reclaim->content_count ? shadows[moved++] : CHILDREN_LOST;
 			children_set_home(children, child, page, homes[i]);
 		} else if (!(answer->dropped & bit) && (was_clean || answer->gone & bit)) {
 			children_disown(children, child, page); /* the page is not served any more */

@@ -110,7 +110,7 @@ static bool is_served(const struct uffd *uffd, char *page)
 static void move_out(const struct pass_message *request, int socket, int pager, struct pass_removed *removed)
 {
 	struct taken taken[RECLAIM_MOVES];
-	unsigned numbers[RECLAIM_MOVES], count = 0;
+	unsigned numbers[RECLAIM_MOVES] = {0}, count = 0;
 	struct pass_message contents = {.fd = -1, .count = PASS_WORDS};
 
 	for (unsigned i = 0; i < request->count && count < RECLAIM_MOVES; i++) {

@@ -103,7 +103,7 @@ static void answer(unsigned number, struct pass_removed removed)
 static uint64_t store_moved(unsigned number)
 {
 	struct child *child = &children.entries[number];
-	uint64_t shadows[RECLAIM_MOVES];
+	uint64_t shadows[RECLAIM_MOVES] = {0};
 
 	if (reclaim_next(&children) != child)
 		return 0;
