@@ -1,5 +1,6 @@
 #include "pager/children.h"
 
+#include "common/descriptors.h"
 #include "common/format.h"
 #include "common/log.h"
 #include "pager/bitmap.h"
@@ -9,14 +10,19 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define ANNOUNCE_TRIES 1000u
 #define ANNOUNCE_US 100u
 #define HOME_LOST UINT32_MAX
+/* The data of an event of a child: 1 + the number of its entry, shifted, and a bit that is set for its socket. */
+#define EVENT_SHIFT 32
+#define EVENT_SOCKET UINT64_C(1)
 
 static const struct child unused_child = {.uffd = -1, .socket = -1, .announced = -1};
 static const char zeroes[STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
@@ -73,7 +79,7 @@ bool children_need(struct children *children, uint64_t page)
 	bool need = false;
 
 	pthread_mutex_lock(&children->lock);
-	for (unsigned i = 0; i < CHILDREN_MAX && !need; i++) {
+	for (unsigned i = 0; i < children->top && !need; i++) {
 		const struct child *child = &children->entries[i];
 
 		need = child->uffd >= 0 && children_is_far(child, page) && child->homes[page] == 0;
@@ -85,7 +91,7 @@ bool children_need(struct children *children, uint64_t page)
 void children_rehome(struct children *children, uint64_t page, uint64_t home)
 {
 	pthread_mutex_lock(&children->lock);
-	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
+	for (unsigned i = 0; i < children->top; i++) {
 		struct child *child = &children->entries[i];
 
 		if (child->uffd < 0 || !children_is_far(child, page) || child->homes[page])
@@ -157,6 +163,12 @@ static int map_tables(struct child *child)
 	return 0;
 }
 
+static void measure_tables(struct child *child)
+{
+	if (child->uffd >= 0)
+		child->tables = pages_table_memory(child->reclaim.contents, tables_bytes(child->pages));
+}
+
 uint64_t children_memory(struct children *children)
 {
 	uint64_t bytes = 0;
@@ -164,21 +176,25 @@ uint64_t children_memory(struct children *children)
 	if (atomic_load(&children->count) == 0)
 		return 0;
 	pthread_mutex_lock(&children->lock);
-	for (unsigned i = 0; i < CHILDREN_MAX; i++)
+	if (++children->measured >= children->top)
+		children->measured = 0;
+	if (children->top)
+		measure_tables(&children->entries[children->measured]);
+	for (unsigned i = 0; i < children->top; i++)
 		if (children->entries[i].uffd >= 0)
-			bytes += pages_table_memory(children->entries[i].reclaim.contents,
-						    tables_bytes(children->entries[i].pages));
+			bytes += children->entries[i].tables;
 	pthread_mutex_unlock(&children->lock);
 	return bytes;
 }
 
 void children_open(struct children *children, struct core *core)
 {
-	*children = (struct children){.core = core, .epoll = -1};
+	/* The entries stay untouched, so that those of children that never live use no memory. */
+	memset(children, 0, offsetof(struct children, entries));
+	children->core = core;
+	children->epoll = children->spare = -1;
 	atomic_store(&children->announced, -1);
 	pthread_mutex_init(&children->lock, NULL);
-	for (unsigned i = 0; i < CHILDREN_MAX; i++)
-		children->entries[i] = unused_child;
 }
 
 static void close_socket(struct children *children, struct child *child)
@@ -193,6 +209,7 @@ static void close_socket(struct children *children, struct child *child)
 
 static void forget(struct children *children, struct child *child)
 {
+	epoll_ctl(children->epoll, EPOLL_CTL_DEL, child->uffd, NULL); /* as in close_socket() */
 	close(child->uffd);
 	close_socket(children, child);
 	if (child->announced >= 0)
@@ -203,6 +220,8 @@ static void forget(struct children *children, struct child *child)
 	core_release(children->core, child->given);
 	children->given -= child->given;
 	*child = unused_child;
+	while (children->top && children->entries[children->top - 1].uffd < 0)
+		children->top--;
 	atomic_fetch_sub(&children->count, 1);
 }
 
@@ -210,9 +229,11 @@ void children_close(struct children *children)
 {
 	if (!children->core)
 		return;
-	for (unsigned i = 0; i < CHILDREN_MAX; i++)
+	for (unsigned i = children->top; i-- > 0;)
 		if (children->entries[i].uffd >= 0)
 			forget(children, &children->entries[i]);
+	if (children->spare >= 0)
+		close(children->spare);
 	pthread_mutex_destroy(&children->lock);
 	children->core = NULL;
 }
@@ -245,6 +266,44 @@ static void inherit(struct children *children, struct child *child, const struct
 	reclaim_inherit(child, parent);
 }
 
+/* Has the handler wait for @fd, which belongs to @child. @kind is EVENT_SOCKET, or 0 for the userfaultfd. Returns 0 or
+   -errno. */
+static int watch(struct children *children, const struct child *child, int fd, uint64_t kind)
+{
+	struct epoll_event event = {.events = EPOLLIN,
+				    .data.u64 = (uint64_t)(child - children->entries + 1) << EVENT_SHIFT | kind};
+
+	return epoll_ctl(children->epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int children_read(struct children *children, int fd, struct uffd_message *messages, unsigned max)
+{
+	int count = uffd_read(fd, messages, max);
+
+	if (count != -EMFILE)
+		return count;
+	uint64_t before = descriptors_raise_briefly();
+	count = uffd_read(fd, messages, max);
+	descriptors_restore(before);
+	if (count != -EMFILE || children->spare < 0)
+		return count;
+	close(children->spare);
+	children->spare = -1;
+	return uffd_read(fd, messages, max);
+}
+
+void children_make_spare(struct children *children)
+{
+	if (children->spare < 0)
+		children->spare = eventfd(0, EFD_CLOEXEC);
+}
+
+struct child *children_of_event(struct children *children, uint64_t data, bool *ret_socket)
+{
+	*ret_socket = data & EVENT_SOCKET;
+	return data >> EVENT_SHIFT ? &children->entries[(data >> EVENT_SHIFT) - 1] : NULL;
+}
+
 static int fill_entry(struct children *children, struct child *child, const struct child *parent, int uffd)
 {
 	struct child new = unused_child;
@@ -253,9 +312,8 @@ static int fill_entry(struct children *children, struct child *child, const stru
 	int error = map_tables(&new);
 	if (error)
 		return error;
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = uffd};
-	if (epoll_ctl(children->epoll, EPOLL_CTL_ADD, uffd, &event)) {
-		error = -errno;
+	error = watch(children, child, uffd, 0);
+	if (error) {
 		munmap(new.reclaim.contents, tables_bytes(new.pages));
 		return error;
 	}
@@ -266,6 +324,7 @@ static int fill_entry(struct children *children, struct child *child, const stru
 		inherit(children, child, parent);
 	else
 		take_snapshot(children, child);
+	measure_tables(child);
 	atomic_fetch_add(&children->count, 1);
 	return 0;
 }
@@ -288,6 +347,7 @@ void children_hear(struct children *children, struct child *child)
 {
 	struct pass_message message;
 	int what = -EAGAIN;
+	uint64_t before = descriptors_raise_briefly(); /* a message may come with a descriptor */
 
 	while (child->socket >= 0 && (what = pass_receive(child->socket, &message)) > 0) {
 		reclaim_hear(children, child, (enum pass)what, &message);
@@ -298,7 +358,9 @@ void children_hear(struct children *children, struct child *child)
 			close(child->announced);
 		child->announced = message.fd;
 	}
+	descriptors_restore(before);
 	if (child->socket >= 0 && what != -EAGAIN) {
+		children->hung_up = true;
 		close_socket(children, child);
 		reclaim_abandon(children, child);
 	}
@@ -325,10 +387,17 @@ static void answer_fork(int socket, enum pass what, int uffd)
 
 static struct child *free_entry(struct children *children)
 {
-	for (unsigned i = 0; i < CHILDREN_MAX; i++)
-		if (children->entries[i].uffd < 0)
-			return &children->entries[i];
-	return NULL;
+	unsigned i = 0;
+
+	while (i < children->top && children->entries[i].uffd >= 0)
+		i++;
+	if (i == CHILDREN_MAX)
+		return NULL;
+	if (i == children->top) {
+		children->entries[i] = unused_child;
+		children->top++;
+	}
+	return &children->entries[i];
 }
 
 static bool reap(struct children *children, int except);
@@ -348,7 +417,7 @@ static void poison_far(struct children *children, const struct child *parent, in
 
 		if (!far || uffd_poison(&core->uffd, uffd, core_address(core, page), STORE_PAGE) != -EAGAIN) {
 			page++;
-		} else if (uffd_read(uffd, &message, 1) == 1 && message.kind == UFFD_FORKED) {
+		} else if (children_read(children, uffd, &message, 1) == 1 && message.kind == UFFD_FORKED) {
 			poison_far(children, parent, message.child);
 			close(message.child);
 		}
@@ -397,24 +466,19 @@ void children_add(struct children *children, struct child *parent, int uffd)
 	int socket = announced_socket(children, parent);
 	struct child *child = free_entry(children);
 
-	if (!child && !parent) {
-		children_reap(children);
+	if (!child && reap(children, parent ? parent->uffd : -1))
 		child = free_entry(children);
-	} else if (!child && reap(children, parent->uffd)) {
-		child = free_entry(children);
-	}
-	int error = child ? fill_entry(children, child, parent, uffd) : 0;
+	children_make_spare(children);
+	int error = children->spare < 0 ? -EMFILE : child ? fill_entry(children, child, parent, uffd) : 0;
 	if (!child || error) {
 		refuse(children, parent, uffd, socket, error);
+		children_make_spare(children);
 		return;
 	}
 	child->socket = socket;
 	if (socket < 0)
 		return;
-	/* The child sends a message for each of its forks, too, which children_hear() reads only when it must. So the
-	   socket is reported once for each message (EPOLLET). */
-	struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = socket};
-	if (epoll_ctl(children->epoll, EPOLL_CTL_ADD, socket, &event))
+	if (watch(children, child, socket, EVENT_SOCKET))
 		child->reclaim.mute = true;
 	answer_fork(socket, PASS_SERVED, uffd);
 }
@@ -560,7 +624,7 @@ static bool reap(struct children *children, int except)
 {
 	bool any = false;
 
-	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
+	for (unsigned i = 0; i < children->top; i++) {
 		struct child *child = &children->entries[i];
 
 		if (child->uffd < 0 || child->uffd == except)
@@ -583,6 +647,7 @@ static bool reap(struct children *children, int except)
 void children_reap(struct children *children)
 {
 	pthread_mutex_lock(&children->lock);
+	children->hung_up = false;
 	bool any = reap(children, -1);
 	pthread_mutex_unlock(&children->lock);
 	if (any && atomic_load(&children->count) == 0)

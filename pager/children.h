@@ -51,7 +51,7 @@
 
 #include <pthread.h>
 
-#define CHILDREN_MAX 64
+#define CHILDREN_MAX 256
 #define CHILDREN_LOST UINT64_MAX /* the home of a page whose contents are lost */
 
 struct child {
@@ -65,36 +65,52 @@ struct child {
 	uint64_t rehomed; /* far pages whose home is not the program's page */
 	int64_t given;    /* number of pages given to the child, which core->resident includes */
 	struct reclaim reclaim;
-	int announced; /* the pager's end of the socket of the child's next child, or -1 */
-	bool denied;   /* a page was denied and a line was logged */
+	int announced;   /* the pager's end of the socket of the child's next child, or -1 */
+	uint64_t tables; /* bytes of memory that its tables use (children_memory()) */
+	bool denied;     /* a page was denied and a line was logged */
 };
 
 struct children {
 	struct core *core;
-	int epoll; /* the handler waits here for the children's descriptors */
-	struct child entries[CHILDREN_MAX];
+	int epoll;                 /* the handler waits here for the children's descriptors */
+	unsigned top;              /* no entry from here on is in use */
 	_Atomic unsigned count;    /* living children */
 	int64_t given;             /* the sum of the children's */
 	struct child *asked;       /* the child that was asked last to remove pages (reclaim.h), or NULL */
 	unsigned added;            /* total, ever */
+	unsigned measured;         /* the entry whose tables were measured last */
+	bool hung_up;              /* a child has closed its socket, so it has probably ended */
 	_Atomic unsigned answered; /* children whose answers the evictor is to handle (reclaim.h) */
 	_Atomic int announced;     /* socket on which to send the next child's descriptor, or -1 */
+	int spare; /* a descriptor whose number is used for a child if the program uses all others, or -1 */
 	_Atomic unsigned reads; /* reads for children in flight; while it is not 0, the evictor changes no contents */
 	_Atomic bool held_back; /* the evictor waits until `reads` is 0, so the handler starts no read for children */
 	pthread_mutex_t lock;
+	struct child entries[CHILDREN_MAX]; /* read only those before `top`; the others are not initialised */
 };
 
 void children_open(struct children *children, struct core *core);
 void children_close(struct children *children);
-/* Returns the bytes of memory that the children's tables use. */
+/* Makes `spare` if there is none, and if there is room. */
+void children_make_spare(struct children *children);
+/* Returns the bytes of memory that the children's tables use. Each call measures the tables of one child, so the result
+   is a little late. Evictor only. */
 uint64_t children_memory(struct children *children);
 
 /* A thread of the program calls this when it is about to fork. See pager_fork_announce(). */
 bool children_announce(struct children *children, int socket);
+/* Reads messages of the userfaultfd @fd, as uffd_read() does. A fork's message comes with a descriptor, and the forking
+   thread waits until the message is read. If the program uses all its numbers, this function raises the limit for a
+   moment. If the limit cannot be raised, `spare` makes room. Handler only. */
+int children_read(struct children *children, int fd, struct uffd_message *messages, unsigned max);
+/* Returns the child that an event of the handler's epoll is about, or NULL if it is about something else. @data is the
+   event's data.u64; other events have the number of a descriptor there. *@ret_socket says if the event is about the
+   child's socket, and not about its userfaultfd. */
+struct child *children_of_event(struct children *children, uint64_t data, bool *ret_socket);
 /* Adds a forked child, and owns @uffd from now on. @parent is the child that forked, or NULL for the program itself.
-   The caller holds `lock` if @parent is a child, or `core->evict_lock` if @parent is NULL. If no entry is free, the far
-   pages of the new child raise SIGBUS. Without UFFDIO_POISON, the new child is told to end instead.
-   Handler only. */
+   The caller holds `lock`, and `core->evict_lock` if @parent is NULL. If no entry is free, or there would be no room for
+   the next child's descriptor, the far pages of the new child raise SIGBUS. Without UFFDIO_POISON, the new child is told
+   to end instead. Handler only. */
 void children_add(struct children *children, struct child *parent, int uffd);
 /* How to answer a fault of @child on @page. */
 enum child_fault {
@@ -125,8 +141,8 @@ bool children_need(struct children *children, uint64_t page);
 /* Makes @home the home of @page for all children whose home it was till now. @home is a shadow. If the old contents
    could not be read, or there is no shadow, it is CHILDREN_LOST. Evictor only, before the program's page changes. */
 void children_rehome(struct children *children, uint64_t page, uint64_t home);
-/* Removes children that have ended or called exec. The handler calls it after each sleep, which lasts at most 0.1 s
-   while there are children. */
+/* Removes children that have ended or called exec. The handler calls it ten times a second, and when a child has closed
+   its socket. */
 void children_reap(struct children *children);
 /* Denies @page to @child. Logs @why for a child's first denied page. Returns 0, or -EAGAIN if an event of the child
    must be read first. */

@@ -198,6 +198,7 @@ void faults_answer_child(struct handler *handler, const struct fault *fault)
 		children_drop_home(core->children, home);
 		fetch_park(handler, fault);
 	} else {
+		core_count(&core->counters->faults_far, 1);
 		fetch_page(handler, fault, home);
 	}
 }

@@ -197,6 +197,8 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 	uint64_t home;
 
 	atomic_fetch_sub(&children->reads, 1);
+	if (!status)
+		core_count(&handler->core->counters->fetched, 1);
 	children_drop_home(children, fetch->home);
 	if (fault->child->uffd < 0 || fault->child->born != fault->born ||
 	    children_look(children, fault->child, fault->page, &home) != CHILD_FAR)
@@ -207,6 +209,8 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 					 : children_answer(children, fault->child, fault->page, data, !fault->write);
 	if (result == -EAGAIN)
 		fetch_park(handler, fault);
+	else if (!status)
+		histogram_record(&handler->core->counters->fault_ns, clock_now() - fault->started);
 }
 
 static void fetched(struct handler *handler, const struct store_done *done)

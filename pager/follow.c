@@ -34,11 +34,11 @@ static int number_at(const char *text)
 }
 
 /* Reads a thread's last processor and the number of threads. Returns false if they are unknown. */
-static bool look(pid_t thread, int *ret_cpu, int *ret_threads)
+static bool look(pid_t thread, bool own, int *ret_cpu, int *ret_threads)
 {
 	char path[64], text[512];
 
-	format_text(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+	format_text(path, sizeof path, own ? "/proc/self/task/%d/stat" : "/proc/%d/stat", (int)thread);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
@@ -86,15 +86,16 @@ static void unpin(int cpu)
 		sched_setaffinity(0, sizeof given, &given);
 }
 
-void follow_thread(struct follow *follow, pid_t thread, uint64_t now)
+void follow_thread(struct follow *follow, pid_t thread, bool own, uint64_t now)
 {
 	if (follow->off || now < follow->next_look || thread <= 0)
 		return;
 	follow->next_look = now + LOOK_NS;
 	int cpu, threads;
-	if (!look(thread, &cpu, &threads) || cpu < 0 || cpu >= CPU_SETSIZE)
+	if (!look(thread, own, &cpu, &threads) || cpu < 0 || cpu >= CPU_SETSIZE)
 		return;
-	atomic_store(&follow->alone, threads <= 1 + (int)thread_count() ? cpu : -1);
+	if (own)
+		atomic_store(&follow->alone, threads <= 1 + (int)thread_count() ? cpu : -1);
 	if (cpu != follow->cpu && pin(cpu))
 		follow->cpu = cpu;
 }

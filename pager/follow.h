@@ -1,8 +1,9 @@
 /*
  * follow: chooses the processors on which the pager's threads run.
  *
- * The handler runs on the processor of the faulting thread. That processor is free, because the thread waits for the
- * handler. Waking the handler on another processor would take several times as long as the fault itself.
+ * The handler runs on the processor of the faulting thread, which may be one of a forked child. That processor is free,
+ * because the thread waits for the handler. Waking the handler on another processor would take several times as long as
+ * the fault itself.
  *
  * While the program has a single thread, the evictor runs on the same processor. Then no other processor has the
  * program's pages in its TLB, so evictions need not interrupt other processors. If the program has more threads,
@@ -14,8 +15,9 @@
  * - 37.8 s if the scheduler places the evictor
  * - 53 s if neither follows (FARPAGE_FOLLOW=0)
  *
- * /proc/self/task/TID/stat has a thread's last processor and the number of threads (proc(5)). The handler reads this
- * file at most every 5 ms, because a read takes some microseconds and threads rarely move.
+ * /proc/self/task/TID/stat has a thread's last processor and the number of threads (proc(5)); for a thread of a child it
+ * is /proc/TID/stat. The handler reads this file at most every 5 ms, because a read takes some microseconds and threads
+ * rarely move.
  */
 #ifndef PAGER_FOLLOW_H
 #define PAGER_FOLLOW_H
@@ -32,8 +34,9 @@ struct follow {
 	_Atomic int alone;
 };
 void follow_init(struct follow *follow);
-/* Pins the calling thread to the processor of @thread, which faulted at @now (ns). */
-void follow_thread(struct follow *follow, pid_t thread, uint64_t now);
+/* Pins the calling thread to the processor of @thread, which faulted at @now (ns). @own: it is a thread of this process,
+   and not of a forked child. */
+void follow_thread(struct follow *follow, pid_t thread, bool own, uint64_t now);
 /* Pins the evictor, which calls this, to the processor of the program's only thread. Unpins the evictor if the program
    has several threads or @allowed is false. *@cpu is the processor to which the evictor is pinned, or -1; the caller
    sets -1 at first. */

@@ -26,14 +26,14 @@ struct messages {
 	unsigned count;
 };
 
-static void take_messages(struct messages *messages, int fd)
+static void take_messages(struct handler *handler, struct messages *messages, int fd)
 {
 	int count;
 
 	do {
 		unsigned room = (unsigned)(sizeof messages->items / sizeof messages->items[0]) - messages->count;
 
-		count = room ? uffd_read(fd, messages->items + messages->count, room) : 0;
+		count = room ? children_read(handler->core->children, fd, messages->items + messages->count, room) : 0;
 		messages->count += count > 0 ? (unsigned)count : 0;
 	} while (count == 16);
 }
@@ -62,13 +62,17 @@ static void add_children(struct handler *handler, struct child *parent, const st
 	for (unsigned i = 0; i < messages->count; i++) {
 		if (messages->items[i].kind != UFFD_FORKED)
 			continue;
-		if (!locked)
+		if (!locked) {
 			lock_evictor_out(handler);
+			pthread_mutex_lock(&core->children->lock);
+		}
 		locked = true;
 		children_add(core->children, parent, messages->items[i].child);
 	}
-	if (locked && !parent)
+	if (locked && !parent) {
+		pthread_mutex_unlock(&core->children->lock);
 		pthread_mutex_unlock(&core->evict_lock);
+	}
 }
 
 /* Ends the write protection of a page of @child, or of the program if @child is NULL, and wakes its writers. The
@@ -124,11 +128,9 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 					    .thread = message->thread,
 					    .write = message->write};
 
-		if (message->kind == UFFD_MISSING && child) {
-			faults_answer_child(handler, &fault);
-		} else if (message->kind == UFFD_MISSING) {
+		if (message->kind == UFFD_MISSING) {
 			core_count(&core->counters->faults, 1);
-			faults_answer(handler, &fault);
+			(child ? faults_answer_child : faults_answer)(handler, &fault);
 		} else if (message->kind == UFFD_PROTECTED && child) {
 			/* The page is a clean copy (reclaim.h), or the child was forked while the program's page was
 			   protected. */
@@ -142,30 +144,34 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 			answer_protected(handler, &fault);
 		}
 	}
-	if (messages->count && !child)
-		follow_thread(&handler->follow, messages->items[messages->count - 1].thread, now);
+	if (messages->count)
+		follow_thread(&handler->follow, messages->items[messages->count - 1].thread, !child, now);
 }
 
-/* Reads and handles the messages of all children. Once the handler has read the event of a child's fork, the evictor
+/* Reads and handles the messages of children. Once the handler has read the event of a child's fork, the evictor
    and that child's threads can continue. So the handler holds children->lock until the new child has its entry
    (children.h). */
 static void read_children(struct handler *handler)
 {
 	struct children *children = handler->core->children;
+	struct epoll_event events[64];
 	struct messages messages;
 
 	if (atomic_load_explicit(&children->count, memory_order_relaxed) == 0)
 		return;
-	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
-		struct child *child = &children->entries[i];
+	int count = epoll_wait(handler->epoll, events, 64, 0);
+	for (int i = 0; i < count; i++) {
+		bool is_socket;
+		struct child *child = children_of_event(children, events[i].data.u64, &is_socket);
 
-		if (child->uffd < 0)
+		if (!child || child->uffd < 0)
 			continue;
 		messages.count = 0;
 		pthread_mutex_lock(&children->lock);
-		if (child->reclaim.asked_count)
+		if (is_socket)
 			children_hear(children, child);
-		take_messages(&messages, child->uffd);
+		else
+			take_messages(handler, &messages, child->uffd);
 		add_children(handler, child, &messages);
 		pthread_mutex_unlock(&children->lock);
 		dispatch(handler, child, &messages);
@@ -178,7 +184,7 @@ static void read_messages(struct handler *handler)
 	struct messages messages = {.count = 0};
 
 	atomic_fetch_add(&core->looks, 1);
-	take_messages(&messages, core->uffd.fd);
+	take_messages(handler, &messages, core->uffd.fd);
 	add_children(handler, NULL, &messages);
 	atomic_fetch_add(&core->looks, 1);
 	dispatch(handler, NULL, &messages);
@@ -266,10 +272,12 @@ static void sleep_until_needed(struct handler *handler)
 	kick_cancel(&core->handler_kick);
 	/* Polls the store's queue even with no read in flight, so that the store learns of lost donors. */
 	for (int i = 0; i < count; i++)
-		if (events[i].data.fd == store_queue_fd(handler->queue) && fetch_poll(handler))
+		if (events[i].data.u64 == (unsigned)store_queue_fd(handler->queue) && fetch_poll(handler))
 			answered(handler);
-	if (has_children)
+	if (has_children && (core->children->hung_up || clock_now() - handler->reaped > REAP_MS * UINT64_C(1000000))) {
+		handler->reaped = clock_now();
 		children_reap(core->children);
+	}
 }
 
 static void *run_handler(void *argument)
@@ -295,7 +303,7 @@ static void *run_handler(void *argument)
 
 static int watch(int epoll, int fd)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = (unsigned)fd};
 
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
@@ -335,6 +343,8 @@ int handler_open(struct handler *handler, struct core *core, uint64_t budget, un
 	if (handler->epoll < 0)
 		return -errno;
 	core->children->epoll = handler->epoll;
+	if (core->uffd.sees_forks)
+		children_make_spare(core->children);
 	int result = store_register(core->store, handler->frames, bytes, &handler->buffer);
 	if (result == 0)
 		fetch_claim_first(handler);
@@ -375,8 +385,10 @@ void handler_close(struct handler *handler)
 		munmap(handler->frames, (size_t)handler->frame_count * STORE_PAGE);
 	if (handler->zeroes)
 		munmap((void *)(uintptr_t)handler->zeroes, (size_t)HANDLER_RUN_PAGES * STORE_PAGE);
-	if (handler->epoll >= 0)
+	if (handler->epoll >= 0) {
 		close(handler->epoll);
+		handler->core->children->epoll = -1;
+	}
 	pthread_mutex_destroy(&handler->wanted_lock);
 }
 

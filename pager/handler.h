@@ -95,6 +95,7 @@ struct handler {
 	pthread_t thread;
 	bool running;
 	uint64_t settlements; /* value of core->settlements when the parked faults were last retried */
+	uint64_t reaped;      /* clock_now() of the last children_reap() */
 
 	pthread_mutex_t wanted_lock;
 	struct wanted wanted;

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define ANSWER_NS UINT64_C(1000000000)
-_Static_assert(RECLAIM_SHADOWS == CHILDREN_MAX * RECLAIM_MOVES, "for each child");
 
 static bool has(const struct child *child, const uint64_t *bits, uint64_t page)
 {
@@ -116,16 +115,19 @@ static bool can_ask(const struct child *child)
 bool reclaim_ask(struct children *children)
 {
 	struct child *most = NULL;
+	unsigned asked = 0;
 
 	if (children->asked && answers_soon(children->asked))
 		return true;
-	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
+	for (unsigned i = 0; i < children->top; i++) {
 		struct child *child = &children->entries[i];
 
+		if (child->reclaim.asked_count)
+			asked++;
 		if (can_ask(child) && (!most || child->reclaim.count > most->reclaim.count))
 			most = child;
 	}
-	if (most && shadows_left(&children->core->shadows) < RECLAIM_SHADOWS)
+	if (asked == RECLAIM_ASKED || shadows_left(&children->core->shadows) < RECLAIM_SHADOWS)
 		most = NULL;
 	if (most)
 		ask(children, most);
@@ -135,7 +137,7 @@ bool reclaim_ask(struct children *children)
 
 bool reclaim_awaits(const struct children *children)
 {
-	for (unsigned i = 0; i < CHILDREN_MAX; i++)
+	for (unsigned i = 0; i < children->top; i++)
 		if (children->entries[i].uffd >= 0 && children->entries[i].reclaim.asked_count)
 			return true;
 	return false;
@@ -185,7 +187,7 @@ void reclaim_hear(struct children *children, struct child *child, enum pass what
 
 struct child *reclaim_next(struct children *children)
 {
-	for (unsigned i = 0; i < CHILDREN_MAX; i++)
+	for (unsigned i = 0; i < children->top; i++)
 		if (children->entries[i].uffd >= 0 && children->entries[i].reclaim.answered)
 			return &children->entries[i];
 	return NULL;
@@ -195,7 +197,7 @@ struct child *reclaim_next(struct children *children)
    at @homes, in the order of the request. If @homes is NULL, all pages are lost that @child may have moved. */
 static void finish_inherited(struct children *children, const struct child *child, const uint64_t *homes)
 {
-	for (unsigned i = 0; i < CHILDREN_MAX; i++) {
+	for (unsigned i = 0; i < children->top; i++) {
 		struct child *heir = &children->entries[i];
 		struct reclaim *reclaim = &heir->reclaim;
 

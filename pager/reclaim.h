@@ -36,8 +36,9 @@ struct children;
 
 #define RECLAIM_MAX 64u   /* pages per request */
 #define RECLAIM_MOVES 16u /* own pages per request */
-/* This many shadows are kept free, for the pages that all children can move at a time. */
-#define RECLAIM_SHADOWS (64u * RECLAIM_MOVES)
+#define RECLAIM_ASKED 64u /* most children that have been asked and have not answered */
+/* This many shadows are kept free, for the pages that asked children can move. */
+#define RECLAIM_SHADOWS (RECLAIM_ASKED * RECLAIM_MOVES)
 
 /* The pages of one child that can be taken back, and the request to it. */
 struct reclaim {

@@ -16,8 +16,12 @@
  * Without CAP_SYS_PTRACE the kernel does not report forks. A child then does not have the window at all (farpage.c),
  * but can call exec. If the child touches the window, a signal handler logs the reason, and SIGSEGV ends the child.
  *
+ * A fork needs descriptors in both processes, and the program may have used all its numbers. So the limit on descriptors
+ * is raised until the fork is done.
+ *
  * Threads: child_prepare() and child_after_*() run in the forking thread; in the parent, preload.lock is held.
  */
+#include "common/descriptors.h"
 #include "common/log.h"
 #include "pager/pass.h"
 #include "pager/preload/latch.h"
@@ -42,6 +46,7 @@ static int own_uffd = -1;         /* this process's userfaultfd, if it is a chil
 static int pager_socket = -1;     /* to the pager, if this process is a child */
 static bool poisoned;             /* far pages raise SIGBUS, in this process and its children */
 static int sockets[2] = {-1, -1}; /* during a fork: the child's end, and the pager's end or -1 */
+static uint64_t limit_before;     /* during a fork: of descriptors_raise_briefly() */
 static struct latch watching;     /* set by the watcher when it needs no more locks */
 
 int child_open(void)
@@ -73,6 +78,12 @@ static void close_sockets(void)
 	}
 }
 
+static void restore_limit(void)
+{
+	descriptors_restore(limit_before);
+	limit_before = 0;
+}
+
 void child_prepare(void)
 {
 	enum preload_mode mode = preload_mode();
@@ -83,6 +94,7 @@ void child_prepare(void)
 	    !(mode == PRELOAD_RUNNING || (mode == PRELOAD_CHILD && pager_socket >= 0 && !poisoned)))
 		return;
 	preload_near++;
+	limit_before = descriptors_raise_briefly();
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
 		sockets[0] = sockets[1] = -1;
 	else if (!announce())
@@ -94,6 +106,7 @@ void child_after_in_parent(void)
 {
 	sockets[1] = -1; /* the pager's */
 	close_sockets();
+	restore_limit();
 }
 
 static void __attribute__((noreturn)) stop(const char *why)
@@ -248,6 +261,7 @@ void child_after_in_child(void)
 	descriptor_note(pager_socket);
 	if (pager_socket >= 0)
 		receive_uffd();
+	restore_limit();
 	if (!poisoned)
 		start_watcher();
 	preload_near--;

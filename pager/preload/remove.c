@@ -9,6 +9,7 @@
  *
  * Only the watcher calls this (child.c).
  */
+#include "common/descriptors.h"
 #include "pager/bitmap.h"
 #include "pager/pagemap.h"
 #include "pager/pass.h"
@@ -24,12 +25,13 @@
 
 /* How this process moves pages out. */
 static struct {
-	bool tried; /* to open it, when the pager first asked for an own page */
-	int error;  /* -errno if pages cannot be moved */
+	int pagemap; /* open since the first request, or -1 */
+	bool tried;  /* to open it, when the pager first asked for an own page */
+	int error;   /* -errno if pages cannot be moved */
 	struct uffd uffd;
 	struct window window;
 	struct take take;
-} mover = {.uffd = {.fd = -1, .mover = -1}, .take = {.maps = -1, .memory = -1, .pagemap = -1}};
+} mover = {.pagemap = -1, .uffd = {.fd = -1, .mover = -1}, .take = {.maps = -1, .memory = -1, .pagemap = -1}};
 
 static int open_mover(int uffd)
 {
@@ -58,14 +60,33 @@ static int open_mover(int uffd)
    right to use userfaultfd. */
 static int need_mover(int uffd)
 {
-	if (!mover.tried)
+	if (!mover.tried) {
+		uint64_t before = descriptors_raise_briefly();
+
 		mover.error = open_mover(uffd);
+		descriptors_restore(before);
+	}
 	mover.tried = true;
 	return mover.error;
 }
 
+/* Returns true if the pagemap is open. */
+static bool need_pagemap(void)
+{
+	if (mover.pagemap < 0) {
+		uint64_t before = descriptors_raise_briefly();
+
+		mover.pagemap = pagemap_open();
+		descriptors_restore(before);
+	}
+	return mover.pagemap >= 0;
+}
+
 void remove_after_in_child(void)
 {
+	if (mover.pagemap >= 0)
+		close(mover.pagemap);
+	mover.pagemap = -1;
 	if (mover.uffd.mover >= 0)
 		close(mover.uffd.mover);
 	mover.uffd.mover = -1;
@@ -75,12 +96,12 @@ void remove_after_in_child(void)
 }
 
 /* Drops those of @count adjacent pages that are write-protected. Returns a word with a bit for each dropped page. */
-static uint64_t drop_adjacent(int pagemap, char *start, unsigned count)
+static uint64_t drop_adjacent(char *start, unsigned count)
 {
 	bool is_protected[RECLAIM_MAX];
 	uint64_t dropped = 0;
 
-	if (pagemap_protected(pagemap, start, count, is_protected) < 0)
+	if (pagemap_protected(mover.pagemap, start, count, is_protected) < 0)
 		return 0;
 	for (unsigned i = 0, run; i < count; i += run + 1) {
 		for (run = 0; i + run < count && is_protected[i + run]; run++)
@@ -146,9 +167,8 @@ void remove_pages(const struct pass_message *request, int socket, int uffd, int 
 {
 	struct pass_message message = {.fd = -1};
 	struct pass_removed removed = {0};
-	int pagemap = pagemap_open();
 
-	if (pagemap < 0 || request->count > RECLAIM_MAX) {
+	if (!need_pagemap() || request->count > RECLAIM_MAX) {
 		tell(socket, pager, PASS_REMOVED, &message);
 		return;
 	}
@@ -158,7 +178,7 @@ void remove_pages(const struct pass_message *request, int socket, int uffd, int 
 		     i + run < request->count && request->words[i + run] == request->words[i] + run * WINDOW_PAGE;
 		     run++)
 			;
-		removed.dropped |= drop_adjacent(pagemap, (char *)(uintptr_t)request->words[i], run) << i;
+		removed.dropped |= drop_adjacent((char *)(uintptr_t)request->words[i], run) << i;
 	}
 	if ((unsigned)__builtin_popcountll(removed.dropped) < request->count && need_mover(uffd) == 0)
 		move_out(request, socket, pager, &removed);
@@ -166,5 +186,4 @@ void remove_pages(const struct pass_message *request, int socket, int uffd, int 
 	message.count = sizeof removed / sizeof message.words[0];
 	tell(socket, pager, PASS_REMOVED, &message);
 	far_lay_unlock();
-	close(pagemap);
 }

@@ -39,6 +39,10 @@ check "the program's resident memory stays within --local" \
 dropped=$(stat_of "$stats" dropped_pages)
 [ "$(basename "$victim")" = victim_dropped ] && [ "$dropped" -gt 0 ] || [ "$dropped" -eq 0 ]
 ok $? "dropped_pages counts pages only for a program that drops some ($dropped)"
+if [ "$(basename "$victim")" = victim_readers ]; then
+	[ "$(stat_of "$stats" faults_far)" -gt 100000 ]
+	ok $? "the statistics count the faults of forked children"
+fi
 note "resident peak $(stat_of "$stats" resident_peak_bytes), fetched $(stat_of "$stats" fetched_pages) pages"
 expect "no page is lost" 0 "$(stat_of "$stats" lost_pages)"
 tap_done

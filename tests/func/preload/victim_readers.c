@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 #define SEED 1
 #define OTHER 1000 /* a seed for what children write */
@@ -244,6 +245,71 @@ static void a_stopped_child_holds_nobody_up(void)
 	ok(!failed, "a stopped child holds up neither its parent nor other children (%u failures)", failed);
 }
 
+/* Reads some pages of each part of the memory. Returns true if any is wrong. */
+static bool samples_wrong(unsigned offset)
+{
+	enum { SAMPLES = 40 };
+	const size_t part = size / SAMPLES / PAGE * PAGE;
+	size_t bad = 0;
+
+	for (size_t at = offset % (part / PAGE) * PAGE; at < size; at += part)
+		bad += wrong(memory + at, PAGE, SEED, at);
+	return bad != 0;
+}
+
+static void many_children_live_at_once(void)
+{
+	enum { CHILDREN = 150 };
+	pid_t children[CHILDREN];
+	unsigned failed = 0;
+	int gate[2];
+	char byte;
+
+	if (pipe(gate))
+		return;
+	for (unsigned i = 0; i < CHILDREN; i++) {
+		children[i] = fork_child();
+		if (children[i] == 0) {
+			close(gate[1]);
+			_exit(read(gate[0], &byte, 1) != 0 || samples_wrong(i));
+		}
+	}
+	close(gate[0]);
+	close(gate[1]); /* the children begin */
+	for (unsigned i = 0; i < CHILDREN; i++)
+		failed += wait_for(children[i]) != 0;
+	ok(!failed, "150 children live at once, and all read memory (%u do not)", failed);
+}
+
+static int child_reads_and_forks(void)
+{
+	return reads_wrong(size, 0) ? 1 : in_child(child_writes);
+}
+
+/* A process that has used all its descriptors can fork, so it must be able to with far memory. */
+static void children_need_no_free_descriptor(void)
+{
+	struct rlimit limit;
+	int first = dup(STDOUT_FILENO), last = first;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	const rlim_t before = limit.rlim_cur;
+	limit.rlim_cur = (rlim_t)first + 40;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	for (int fd; (fd = dup(first)) >= 0;)
+		last = fd;
+	int status = in_child(child_reads_and_forks);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	const rlim_t after = limit.rlim_cur;
+	for (int fd = first; fd <= last; fd++)
+		close(fd);
+	limit.rlim_cur = before;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	ok(status == 0, "a program without a free descriptor forks, and so does its child (%d)", status);
+	ok(after == (rlim_t)first + 40, "the program's limit on descriptors stays as it was");
+}
+
 int main(void)
 {
 	size = victim_size();
@@ -257,6 +323,8 @@ int main(void)
 	children_of_a_child_read_all_memory();
 	children_read_while_their_parent_writes();
 	a_stopped_child_holds_nobody_up();
+	many_children_live_at_once();
+	children_need_no_free_descriptor();
 	ok(!wrong(memory, size, SEED, 0), "the parent's memory is as the parent left it");
 	return tap_done();
 }

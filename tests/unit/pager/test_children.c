@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -215,6 +216,17 @@ int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event
 	return -1;
 }
 
+static bool uses_all_descriptors; /* when a child is added */
+
+static void use_all_descriptors(void)
+{
+	struct rlimit limit = {64, 64};
+
+	setrlimit(RLIMIT_NOFILE, &limit);
+	while (dup(STDOUT_FILENO) >= 0)
+		;
+}
+
 /* Adds @count children without far pages. Returns what is logged. */
 static const char *lines_of_children(unsigned count)
 {
@@ -230,8 +242,13 @@ static const char *lines_of_children(unsigned count)
 	children.epoll = epoll_create1(EPOLL_CLOEXEC);
 	dup2(lines, STDERR_FILENO);
 	/* The probe of children_reap() answers ENOTTY for an eventfd, so no child counts as gone. */
-	for (unsigned i = 0; i < count; i++)
-		children_add(&children, NULL, eventfd(0, EFD_CLOEXEC));
+	for (unsigned i = 0; i < count; i++) {
+		int uffd = eventfd(0, EFD_CLOEXEC);
+
+		if (uses_all_descriptors)
+			use_all_descriptors();
+		children_add(&children, NULL, uffd);
+	}
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	memset(said, 0, sizeof said);
@@ -244,16 +261,30 @@ static const char *lines_of_children(unsigned count)
 	return said;
 }
 
+/* Uses up the hard limit, so it runs in a process of its own. */
+static bool child_without_room_is_refused(void)
+{
+	pid_t process = fork();
+	int status;
+
+	if (process == 0) {
+		uses_all_descriptors = true;
+		_exit(!strstr(lines_of_children(1), strerror(EMFILE)));
+	}
+	return waitpid(process, &status, 0) == process && status == 0;
+}
+
 static void refusal_of_a_child_names_its_cause(void)
 {
 	ok(!*lines_of_children(CHILDREN_MAX), "the largest number of children is accepted without a line");
 	const char *said = lines_of_children(CHILDREN_MAX + 1);
-	ok(strstr(said, "more than 64 living children"), "one more child is refused because there are too many");
+	ok(strstr(said, "more than 256 living children"), "one more child is refused because there are too many");
 	epoll_error = ENOSPC;
 	said = lines_of_children(1);
 	epoll_error = 0;
 	ok(strstr(said, strerror(ENOSPC)) && !strstr(said, "living children"),
 	   "a child that cannot be watched is refused with the error of epoll_ctl(2)");
+	ok(child_without_room_is_refused(), "a child is refused if the next one would have no descriptor");
 }
 
 int main(void)

@@ -104,7 +104,7 @@ static void farpages_threads_are_not_the_programs(void)
 	follow_init(&follow);
 	for (unsigned i = 0; i < OWN; i++)
 		thread_start(&threads[i], NULL, 64u << 10, wait_for_end, &end);
-	follow_thread(&follow, gettid(), clock_now());
+	follow_thread(&follow, gettid(), true, clock_now());
 	ok(thread_count() == OWN, "threads that farpage started are counted");
 	/* The thread sanitizer starts a thread of its own, which counts as the program's. */
 	if (UNDER_TSAN)
@@ -114,7 +114,7 @@ static void farpages_threads_are_not_the_programs(void)
 		   "a program beside five threads of farpage's counts as single-threaded");
 	pthread_create(&threads[OWN], NULL, wait_for_end, &end);
 	follow.next_look = 0;
-	follow_thread(&follow, gettid(), clock_now());
+	follow_thread(&follow, gettid(), true, clock_now());
 	ok(atomic_load(&follow.alone) == -1, "a program with two threads of its own does not count as single-threaded");
 	for (unsigned i = 0; i <= OWN; i++)
 		sem_post(&end);
