@@ -63,9 +63,18 @@ static int probe_features(uint64_t *ret_features)
 	return result;
 }
 
+/* Read before the program runs, because the program may move its environment to memory that becomes far, and a forked
+   child's watcher (preload/child.c), which opens a mover, must not touch far memory. */
+static bool move_forbidden;
+
+static void __attribute__((constructor)) read_environment(void)
+{
+	move_forbidden = getenv("FARPAGE_NO_MOVE");
+}
+
 static bool wants_move(uint64_t features)
 {
-	return (features & UFFD_FEATURE_MOVE) && !getenv("FARPAGE_NO_MOVE");
+	return (features & UFFD_FEATURE_MOVE) && !move_forbidden;
 }
 
 bool uffd_can_move(void)

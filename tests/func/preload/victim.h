@@ -77,6 +77,13 @@ static inline char *map_memory(size_t length)
 	return memory;
 }
 
+/* Makes the environment unreadable. A program can move it to memory that becomes far (it does, to change its title). So
+   farpage's threads must not read it. */
+static inline void hide_environment(void)
+{
+	environ = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
 /* Forks a child with a deadline of its own, because a child that hangs would hang the test. */
 static inline pid_t fork_child(void)
 {

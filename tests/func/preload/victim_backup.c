@@ -48,6 +48,7 @@ int main(int argc, char **argv)
 	do
 		bad += check(memory, size, 1);
 	while (counters->backup_behind);
+	hide_environment();
 	printf("ready\n");
 	fflush(stdout);
 	if (argc < 2 || (fd = open(argv[1], O_RDONLY)) < 0 || read(fd, &byte, 1) != 1)

@@ -13,6 +13,7 @@ int main(int argc, char **argv)
 	int fd;
 
 	fill(memory, size, 1);
+	hide_environment();
 	printf("ready\n");
 	fflush(stdout);
 	if (argc < 2 || (fd = open(argv[1], O_RDONLY)) < 0 || read(fd, &byte, 1) != 1)

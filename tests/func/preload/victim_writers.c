@@ -240,6 +240,7 @@ int main(void)
 	size = victim_size();
 	memory = map_memory(size);
 	fill(memory, size, SEED);
+	hide_environment();
 	children_write_all_memory_at_once();
 	children_of_a_child_begin_with_its_pages();
 	grandchild_outlives_its_parent();
