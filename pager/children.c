@@ -561,6 +561,9 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 	char *address = core_address(core, page);
 	int result = check_share(children);
 
+	/* Another child may have ended since the last children_reap(). */
+	if (result == -ENOSPC && reap(children, child->uffd))
+		result = check_share(children);
 	if (result)
 		return result;
 	/* check_share() may have asked the child for this page. That happens if the fault is late, and the page has been
