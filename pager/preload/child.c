@@ -90,7 +90,7 @@ void child_prepare(void)
 
 	/* A process made by clone(CLONE_VM) announces no fork. It shares the memory of its maker but not the maker's
 	   descriptors, so the pager could not use its socket. */
-	if (getpid() != own_pid ||
+	if (getpid() != own_pid || !preload.forks_followed ||
 	    !(mode == PRELOAD_RUNNING || (mode == PRELOAD_CHILD && pager_socket >= 0 && !poisoned)))
 		return;
 	preload_near++;

@@ -10,10 +10,15 @@ stats=$FOLDER/stats
 # unfollowed PROGRAM OPTION...: runs Python without CAP_SYS_PTRACE. Leaves its standard output in $out, its
 # standard error in $err, the exit status in $status.
 unfollowed() {
-	setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$FARPAGE" run --engine pager --local 16M "${DONORS[@]}" --stats "$stats" "${@:2}" \
-		-- /usr/bin/python3 -c "import os, sys
+	command_unfollowed "${@:2}" -- /usr/bin/python3 -c "import os, sys
 memory = bytearray(b'x') * (48 << 20)
-$1" >"$FOLDER/out" 2>"$FOLDER/err"
+$1"
+}
+
+# command_unfollowed OPTION... -- COMMAND...: runs COMMAND in the same way.
+command_unfollowed() {
+	setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$FARPAGE" run --engine pager --local 16M "${DONORS[@]}" \
+		--stats "$stats" "$@" >"$FOLDER/out" 2>"$FOLDER/err"
 	status=$?
 	out=$(<"$FOLDER/out") err=$(<"$FOLDER/err")
 }
@@ -21,6 +26,30 @@ $1" >"$FOLDER/out" 2>"$FOLDER/err"
 unfollowed "import subprocess; print(subprocess.run(['echo', 'ran'], stdout=-1).stdout, memory[-1])"
 expect "an unfollowed child executes another program" "0 b'ran\\n' 120" "$status $out"
 expect "farpage prints only the summary if the unfollowed child executes another program" 1 "$(grep -c . <<<"$err")"
+"$CC" -O1 -o "$FOLDER/limited" -x c - <<'END' || exit 1
+/* Exits with status 0 if a child that touches only its stack has the limit on descriptors of its parent. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+	struct rlimit limit;
+	char *volatile memory = malloc(48 << 20);
+	memset(memory, 1, 48 << 20);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = 200;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	pid_t child = fork();
+	if (child == 0)
+		_exit(getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur != 200);
+	int status;
+	return waitpid(child, &status, 0) != child || status;
+}
+END
+command_unfollowed -- "$FOLDER/limited"
+expect "an unfollowed child has its parent's limit on descriptors" 0 "$status"
 child="
 child = os.fork()
 if not child:
