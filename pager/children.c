@@ -619,6 +619,7 @@ static void sweep(struct children *children)
 			pages_move(&core->pages, page, PAGE_DISCARDING, PAGE_UNTOUCHED, 0);
 		}
 	}
+	core_settled(core);
 }
 
 /* Removes children that have ended, except the child whose descriptor is @except. The caller holds the lock. Returns
@@ -644,6 +645,8 @@ static bool reap(struct children *children, int except)
 		forget(children, child);
 		any = true;
 	}
+	if (any)
+		core_settled(children->core);
 	return any;
 }
 
@@ -655,6 +658,4 @@ void children_reap(struct children *children)
 	pthread_mutex_unlock(&children->lock);
 	if (any && atomic_load(&children->count) == 0)
 		sweep(children);
-	if (any)
-		core_settled(children->core);
 }
