@@ -50,6 +50,7 @@ struct helper {
 	int socket;
 	int signal_fd; /* becomes readable when a signal comes, and is never read, so signals stay pending */
 	struct helper_peer peer;
+	struct helper_ledger ledger;
 	struct run_space space;
 };
 
@@ -140,13 +141,12 @@ static enum helper_status grant(struct helper *helper, const struct helper_reque
 {
 	struct run_options *options = &helper->options;
 	struct run_donors donors;
-	struct helper_ledger ledger;
 	uint64_t swap;
 
 	if (helper_peer_find(helper->socket, &helper->peer) || is_ready(helper, 0))
 		return HELPER_PEER;
 	enum helper_status status =
-	    helper_ledger_take(&helper->limits, helper->peer.uid, request->swap, &ledger, &swap);
+	    helper_ledger_take(&helper->limits, helper->peer.uid, request->swap, &helper->ledger, &swap);
 	if (status)
 		return status;
 	options->local = request->local;
@@ -159,7 +159,7 @@ static enum helper_status grant(struct helper *helper, const struct helper_reque
 		donors.free_bytes = swap;
 	if (run_space_make(options, &donors, helper->peer.pid, &helper->space))
 		return HELPER_SPACE;
-	helper_ledger_settle(&ledger, helper->peer.uid, helper->space.device.size);
+	helper_ledger_settle(&helper->ledger, helper->peer.uid, helper->space.device.size);
 	int error = is_ready(helper, 0) ? -ECONNRESET : helper_peer_move(&helper->peer, &helper->space.group);
 	if (error)
 		log_warning("cannot move process %d: %s", (int)helper->peer.pid, strerror(-error));
@@ -291,7 +291,10 @@ int command_helper(int argc, char **argv)
 	result = answer(&helper, result);
 	if (!result)
 		keep(&helper, wake);
-	if (remove_all(&helper) && !result && !signals_came(&signals))
+	if (remove_all(&helper) && !result && !signals_came(&signals)) {
+		/* Before the client knows: it may ask for its next device at once. */
+		helper_ledger_release(&helper.ledger);
 		tell(&helper, HELPER_REMOVED);
+	}
 	return result ? COMMAND_FAILED : COMMAND_OK;
 }

@@ -102,3 +102,8 @@ void helper_ledger_settle(const struct helper_ledger *ledger, uint32_t uid, uint
 	if (!record_write(ledger->fd, ledger->slot, uid, swap))
 		log_warning("cannot record the device's size: %m");
 }
+
+void helper_ledger_release(const struct helper_ledger *ledger)
+{
+	lock_set(ledger->fd, F_OFD_SETLK, F_UNLCK, ledger->slot);
+}

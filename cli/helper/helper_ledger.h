@@ -20,10 +20,13 @@ struct helper_ledger {
 
 /* Takes a record for a device of @swap bytes (0: as large as possible) of @uid, if helper_limits_judge() allows it.
    Returns an enum helper_status: its result with the size in @ret_swap, or HELPER_SPACE after one logged line. The
-   record is held until this process, and all processes that it has forked since, have ended. */
+   record is held until helper_ledger_release(), or until this process, and all processes that it has forked since, have
+   ended. */
 enum helper_status helper_ledger_take(const struct helper_limits *limits, uint32_t uid, uint64_t swap,
 				      struct helper_ledger *ret_ledger, uint64_t *ret_swap);
 /* Records the size that the device got at last. */
 void helper_ledger_settle(const struct helper_ledger *ledger, uint32_t uid, uint64_t swap);
+/* Gives the record back, also if forked processes go on. Its device must be removed. */
+void helper_ledger_release(const struct helper_ledger *ledger);
 
 #endif
