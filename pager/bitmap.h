@@ -6,9 +6,16 @@
 #define PAGER_BITMAP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define BITMAP_WORD 64u
+
+/* Returns the bytes of a bitmap with room for @bits bits. */
+static inline size_t bitmap_bytes(uint64_t bits)
+{
+	return (bits + BITMAP_WORD - 1) / BITMAP_WORD * sizeof(uint64_t);
+}
 
 static inline void bitmap_set(uint64_t *words, uint64_t first, uint64_t count, bool value)
 {

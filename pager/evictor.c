@@ -41,14 +41,14 @@ static void choose_processor(struct evictor *evictor)
 	follow_alone(evictor->core->follow, !children, &evictor->cpu);
 }
 
-/* Writes the contents of @frame to a shadow. Returns the shadow, or CHILDREN_LOST if only @kept shadows are free. */
+/* Writes the contents of @frame to a shadow. Returns the shadow, or SNAPSHOT_LOST if only @kept shadows are free. */
 static uint64_t write_shadow(struct evictor *evictor, uint32_t frame, uint32_t kept)
 {
 	struct core *core = evictor->core;
 	uint64_t shadow = shadows_allocate(&core->shadows, kept);
 
 	if (!shadow)
-		return CHILDREN_LOST;
+		return SNAPSHOT_LOST;
 	core->victims.page_of[frame] = (uint32_t)shadow;
 	core->victims.proven[frame] = false;
 	writer_stage(&evictor->writer, frame);
@@ -76,7 +76,7 @@ static void preserve_snapshot(struct evictor *evictor, uint64_t page)
 	if (!children_need(core->children, page))
 		return;
 	int status = writer_read(&evictor->writer, page, victims_frame(&core->victims, frame));
-	children_rehome(core->children, page, status ? CHILDREN_LOST : write_shadow(evictor, frame, RECLAIM_SHADOWS));
+	children_rehome(core->children, page, status ? SNAPSHOT_LOST : write_shadow(evictor, frame, RECLAIM_SHADOWS));
 }
 
 static void settle(struct evictor *evictor, uint64_t page, enum page_state state, uint32_t frame)

@@ -9,6 +9,7 @@
 #include "pager/discard.h"
 #include "pager/entry.h"
 #include "pager/evictor.h"
+#include "pager/forks.h"
 #include "pager/handler.h"
 #include "pager/keep.h"
 #include "pager/pagemap.h"
@@ -475,7 +476,7 @@ bool pager_follows_forks(const struct farpage *farpage)
 
 bool pager_fork_announce(struct farpage *farpage, int socket)
 {
-	return children_announce(&farpage->children, socket);
+	return forks_announce(&farpage->children, socket);
 }
 
 int pager_keep(struct farpage *farpage, const void *address)

@@ -195,7 +195,7 @@ void faults_answer_child(struct handler *handler, const struct fault *fault)
 	if (!can_read || page_state(word) == PAGE_EVICTING || page_state(word) == PAGE_DISCARDING ||
 	    (word & PAGE_WRITING) || atomic_load(&core->children->held_back)) {
 		atomic_fetch_sub(&core->children->reads, 1);
-		children_drop_home(core->children, home);
+		shadows_drop(&core->shadows, home);
 		fetch_park(handler, fault);
 	} else {
 		core_count(&core->counters->faults_far, 1);

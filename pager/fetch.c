@@ -192,25 +192,26 @@ static void give_up_ahead(struct handler *handler, const struct fetch *fetch)
 
 static void answer_child(struct handler *handler, const struct fetch *fetch, const char *data, int status)
 {
-	struct children *children = handler->core->children;
+	struct core *core = handler->core;
+	struct children *children = core->children;
 	const struct fault *fault = &fetch->fault;
 	uint64_t home;
 
 	atomic_fetch_sub(&children->reads, 1);
 	if (!status)
-		core_count(&handler->core->counters->fetched, 1);
-	children_drop_home(children, fetch->home);
+		core_count(&core->counters->fetched, 1);
+	shadows_drop(&core->shadows, fetch->home);
 	if (fault->child->uffd < 0 || fault->child->born != fault->born ||
 	    children_look(children, fault->child, fault->page, &home) != CHILD_FAR)
 		return; /* the child has ended, or already has the page */
-	children_drop_home(children, home);
+	shadows_drop(&core->shadows, home);
 	int result = home != fetch->home ? -EAGAIN
 		     : status            ? children_deny(children, fault->child, fault->page, "is lost with its donor")
 					 : children_answer(children, fault->child, fault->page, data, !fault->write);
 	if (result == -EAGAIN)
 		fetch_park(handler, fault);
 	else if (!status)
-		histogram_record(&handler->core->counters->fault_ns, clock_now() - fault->started);
+		histogram_record(&core->counters->fault_ns, clock_now() - fault->started);
 }
 
 static void fetched(struct handler *handler, const struct store_done *done)

@@ -4,6 +4,7 @@
 #include "pager/children.h"
 #include "pager/faults.h"
 #include "pager/fetch.h"
+#include "pager/forks.h"
 #include "pager/thread.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ static void take_messages(struct handler *handler, struct messages *messages, in
 	do {
 		unsigned room = (unsigned)(sizeof messages->items / sizeof messages->items[0]) - messages->count;
 
-		count = room ? children_read(handler->core->children, fd, messages->items + messages->count, room) : 0;
+		count = room ? forks_read(handler->core->children, fd, messages->items + messages->count, room) : 0;
 		messages->count += count > 0 ? (unsigned)count : 0;
 	} while (count == 16);
 }
@@ -67,7 +68,7 @@ static void add_children(struct handler *handler, struct child *parent, const st
 			pthread_mutex_lock(&core->children->lock);
 		}
 		locked = true;
-		children_add(core->children, parent, messages->items[i].child);
+		forks_add(core->children, parent, messages->items[i].child);
 	}
 	if (locked && !parent) {
 		pthread_mutex_unlock(&core->children->lock);
@@ -150,7 +151,7 @@ static void dispatch(struct handler *handler, struct child *child, const struct 
 
 /* Reads and handles the messages of children. Once the handler has read the event of a child's fork, the evictor
    and that child's threads can continue. So the handler holds children->lock until the new child has its entry
-   (children.h). */
+   (forks.h). */
 static void read_children(struct handler *handler)
 {
 	struct children *children = handler->core->children;
@@ -344,7 +345,7 @@ int handler_open(struct handler *handler, struct core *core, uint64_t budget, un
 		return -errno;
 	core->children->epoll = handler->epoll;
 	if (core->uffd.sees_forks)
-		children_make_spare(core->children);
+		forks_make_spare(core->children);
 	int result = store_register(core->store, handler->frames, bytes, &handler->buffer);
 	if (result == 0)
 		fetch_claim_first(handler);

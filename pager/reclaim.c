@@ -10,7 +10,7 @@
 
 static bool has(const struct child *child, const uint64_t *bits, uint64_t page)
 {
-	return page < child->pages && bitmap_has(bits, page);
+	return page < child->snapshot.pages && bitmap_has(bits, page);
 }
 
 bool reclaim_is_clean(const struct child *child, uint64_t page)
@@ -26,7 +26,7 @@ void reclaim_add_clean(struct child *child, uint64_t page)
 
 void reclaim_add_own(struct child *child, uint64_t page)
 {
-	if (page >= child->pages)
+	if (page >= child->snapshot.pages)
 		return;
 	bitmap_set(child->reclaim.own, page, 1, true);
 	child->reclaim.count++;
@@ -65,7 +65,7 @@ static bool choose_from(struct reclaim *reclaim, uint64_t word, uint64_t bits, u
 static unsigned choose(struct child *child)
 {
 	struct reclaim *reclaim = &child->reclaim;
-	const uint64_t words = (child->pages + BITMAP_WORD - 1) / BITMAP_WORD;
+	const uint64_t words = (child->snapshot.pages + BITMAP_WORD - 1) / BITMAP_WORD;
 	const uint64_t from_hand = ~UINT64_C(0) << (reclaim->hand % BITMAP_WORD);
 	uint64_t word = reclaim->hand / BITMAP_WORD;
 	unsigned moves = 0;
@@ -82,7 +82,7 @@ static unsigned choose(struct child *child)
 			break;
 	}
 	if (reclaim->asked_count)
-		reclaim->hand = (reclaim->asked[reclaim->asked_count - 1] + 1) % child->pages;
+		reclaim->hand = (reclaim->asked[reclaim->asked_count - 1] + 1) % child->snapshot.pages;
 	return reclaim->asked_count;
 }
 
@@ -205,10 +205,10 @@ static void finish_inherited(struct children *children, const struct child *chil
 			continue;
 		for (unsigned k = 0; k < reclaim->asked_count; k++) {
 			if (homes && homes[k]) {
-				children_share_home(children, homes[k]);
-				children_set_home(children, heir, reclaim->asked[k], homes[k]);
-			} else if (!homes && !children_is_far(heir, reclaim->asked[k])) {
-				children_set_home(children, heir, reclaim->asked[k], CHILDREN_LOST);
+				shadows_share(&children->core->shadows, homes[k]);
+				snapshot_set_home(&heir->snapshot, reclaim->asked[k], homes[k]);
+			} else if (!homes && !snapshot_is_far(&heir->snapshot, reclaim->asked[k])) {
+				snapshot_set_home(&heir->snapshot, reclaim->asked[k], SNAPSHOT_LOST);
 			}
 		}
 		reclaim->asked_count = 0;
@@ -235,10 +235,10 @@ void reclaim_finish(struct children *children, struct child *child, const uint64
 		bool was_clean = reclaim_is_clean(child, page);
 		reclaim_forget(child, page);
 		if (answer->moved & bit) {
-			homes[i] = shadows && moved < reclaim->content_count ? shadows[moved++] : CHILDREN_LOST;
-			children_set_home(children, child, page, homes[i]);
+			homes[i] = shadows && moved < reclaim->content_count ? shadows[moved++] : SNAPSHOT_LOST;
+			snapshot_set_home(&child->snapshot, page, homes[i]);
 		} else if (!(answer->dropped & bit) && (was_clean || answer->gone & bit)) {
-			children_disown(children, child, page); /* the page is not served any more */
+			snapshot_remove(&child->snapshot, page); /* the page is not served any more */
 		}
 	}
 	const uint64_t removed = answer->dropped | answer->moved | answer->gone;

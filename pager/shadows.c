@@ -87,6 +87,8 @@ static void put(struct shadows *shadows, uint64_t page)
 
 void shadows_share(struct shadows *shadows, uint64_t page)
 {
+	if (!shadows_has(shadows, page))
+		return;
 	pthread_mutex_lock(&shadows->lock);
 	assert(shadows->entries[page - shadows->first]);
 	shadows->entries[page - shadows->first]++;
@@ -95,6 +97,8 @@ void shadows_share(struct shadows *shadows, uint64_t page)
 
 void shadows_drop(struct shadows *shadows, uint64_t page)
 {
+	if (!shadows_has(shadows, page))
+		return;
 	pthread_mutex_lock(&shadows->lock);
 	assert(shadows->entries[page - shadows->first]);
 	if (--shadows->entries[page - shadows->first] == 0 &&

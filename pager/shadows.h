@@ -46,9 +46,9 @@ static inline bool shadows_has(const struct shadows *shadows, uint64_t page)
 uint32_t shadows_left(struct shadows *shadows);
 /* Returns a shadow with one user, or 0 if only @kept shadows are free. Evictor only. */
 uint64_t shadows_allocate(struct shadows *shadows, uint32_t kept);
-/* Adds a user of @page. */
+/* Adds a user of @page. If @page is not a shadow, this function does nothing. */
 void shadows_share(struct shadows *shadows, uint64_t page);
-/* Removes a user of @page. */
+/* Removes a user of @page. If @page is not a shadow, this function does nothing. */
 void shadows_drop(struct shadows *shadows, uint64_t page);
 /* Clears the mark PAGE_WRITING of @page, whose write has completed. Evictor only. */
 void shadows_written(struct shadows *shadows, uint64_t page);

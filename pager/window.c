@@ -40,11 +40,6 @@ static int protect(const struct window *window, uint64_t page, uint64_t count, i
 	return error ? -errno : 0;
 }
 
-static size_t bitmap_bytes(const struct window *window)
-{
-	return (page_count(window) + BITMAP_WORD - 1) / BITMAP_WORD * sizeof(uint64_t);
-}
-
 /* Returns the first page in [@from, @end) whose bit is @value, or @end if there is none. */
 static uint64_t find_bit(const struct window *window, uint64_t from, uint64_t end, bool value)
 {
@@ -67,7 +62,7 @@ static uint64_t find_bit(const struct window *window, uint64_t from, uint64_t en
 static int window_create(struct window *window, void *base, size_t length)
 {
 	*window = (struct window){.base = base, .length = length};
-	window->used = map_pages(bitmap_bytes(window), PROT_READ | PROT_WRITE);
+	window->used = map_pages(bitmap_bytes(page_count(window)), PROT_READ | PROT_WRITE);
 	if (!window->used)
 		return -ENOMEM;
 	pthread_mutex_init(&window->lock, NULL);
@@ -111,7 +106,7 @@ void window_release(struct window *window)
 {
 	if (!window->used)
 		return;
-	syscall(SYS_munmap, window->used, bitmap_bytes(window));
+	syscall(SYS_munmap, window->used, bitmap_bytes(page_count(window)));
 	if (!window->adopted)
 		syscall(SYS_munmap, window->base, window->length);
 	pthread_mutex_destroy(&window->lock);

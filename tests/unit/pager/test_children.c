@@ -1,5 +1,6 @@
 /* Forked children: which pages are far for each child, and when contents kept only for children are given back. */
 #include "pager/children.h"
+#include "pager/forks.h"
 #include "tests/lib/tap.h"
 #include "tests/unit/pager/pager_over.h"
 
@@ -49,7 +50,7 @@ static void snapshot_holds_what_is_far(void)
 		atomic_store(&core.pages.words[2 * i], lacks[i].state);
 		atomic_store(&core.pages.words[2 * i + 1], lacks[i].state | PAGE_SNAPSHOT);
 	}
-	children_add(&children, NULL, eventfd(0, EFD_CLOEXEC));
+	forks_add(&children, NULL, eventfd(0, EFD_CLOEXEC));
 	for (size_t i = 0; i < STATES; i++) {
 		const char *name = pages_state_name(lacks[i].state);
 		bool marked = pages_load(&core.pages, 2 * i) & PAGE_SNAPSHOT;
@@ -241,13 +242,13 @@ static const char *lines_of_children(unsigned count)
 	children_open(&children, &core);
 	children.epoll = epoll_create1(EPOLL_CLOEXEC);
 	dup2(lines, STDERR_FILENO);
-	/* The probe of children_reap() answers ENOTTY for an eventfd, so no child counts as gone. */
+	/* The probe of children_remove_ended() answers ENOTTY for an eventfd, so no child counts as gone. */
 	for (unsigned i = 0; i < count; i++) {
 		int uffd = eventfd(0, EFD_CLOEXEC);
 
 		if (uses_all_descriptors)
 			use_all_descriptors();
-		children_add(&children, NULL, uffd);
+		forks_add(&children, NULL, uffd);
 	}
 	dup2(saved, STDERR_FILENO);
 	close(saved);

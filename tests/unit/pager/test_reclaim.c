@@ -1,6 +1,6 @@
 /* How the memory of forked children is taken back. The test answers for the children. */
-#include "pager/bitmap.h"
 #include "pager/children.h"
+#include "pager/forks.h"
 #include "tests/lib/tap.h"
 
 #include <sys/epoll.h>
@@ -39,7 +39,7 @@ static void set_up(unsigned count)
 
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
 			abort();
-		children_add(&children, NULL, eventfd(0, EFD_CLOEXEC));
+		forks_add(&children, NULL, eventfd(0, EFD_CLOEXEC));
 		children.entries[i].socket = sockets[1];
 		children.entries[i].given = GIVEN;
 		children.given += GIVEN;
@@ -63,7 +63,7 @@ static void tear_down(unsigned count)
 
 static void is_far(unsigned number, uint64_t page)
 {
-	bitmap_set(children.entries[number].far, page, 1, true);
+	snapshot_add(&children.entries[number].snapshot, page);
 }
 
 /* Makes @page a clean copy of a far page, or an own page, in the memory of child @number. */
@@ -118,7 +118,7 @@ static enum child_fault look(unsigned number, uint64_t page, uint64_t *ret_home)
 	enum child_fault fault = children_look(&children, &children.entries[number], page, ret_home);
 
 	if (fault == CHILD_FAR)
-		children_drop_home(&children, *ret_home);
+		shadows_drop(&core.shadows, *ret_home);
 	return fault;
 }
 
@@ -217,7 +217,7 @@ static void what_is_moved_is_at_a_shadow(void)
 	answer(0, (struct pass_removed){.dropped = 0});
 	ok(!reclaim_ask(&children) && children.entries[0].reclaim.mute,
 	   "a child that removes nothing is not asked again");
-	children_disown(&children, &children.entries[0], 3);
+	snapshot_remove(&children.entries[0].snapshot, 3);
 	ok(shadows_left(&core.shadows) == 2 * RECLAIM_SHADOWS, "a page that is not far any more needs no shadow");
 	tear_down(1);
 }
@@ -226,10 +226,11 @@ static void a_written_page_is_the_childs_own(void)
 {
 	set_up(1);
 	has_clean(0, 5);
-	ok(children_may_write(&children, &children.entries[0], 5) && children_is_far(&children.entries[0], 5),
+	ok(children_may_write(&children, &children.entries[0], 5) && snapshot_is_far(&children.entries[0].snapshot, 5),
 	   "a clean copy stays far until its protection has ended");
 	children_written(&children, &children.entries[0], 5);
-	ok(!children_is_far(&children.entries[0], 5), "a clean copy that the child writes to is not far any more");
+	ok(!snapshot_is_far(&children.entries[0].snapshot, 5),
+	   "a clean copy that the child writes to is not far any more");
 	reclaim_ask(&children);
 	ok(asked(0) == 1, "it can leave as the child's own page");
 	answer(0, (struct pass_removed){.moved = 1});
@@ -255,8 +256,8 @@ static void contents_move_for_all_children(void)
 	ok(is_at(2, 8, shadow), "a clean copy of the old contents can be dropped, too");
 	is_far(0, 9);
 	has_clean(2, 9);
-	children_rehome(&children, 9, CHILDREN_LOST);
-	ok(reads_as(0, 9, CHILD_LOST) && !children_is_far(&children.entries[2], 9),
+	children_rehome(&children, 9, SNAPSHOT_LOST);
+	ok(reads_as(0, 9, CHILD_LOST) && !snapshot_is_far(&children.entries[2].snapshot, 9),
 	   "contents that cannot be read are lost, except for a child that has a copy");
 	tear_down(3);
 }
@@ -268,7 +269,7 @@ static void forks_while_it_is_asked(void)
 	has_own(0, 3);
 	has_clean(0, 5);
 	reclaim_ask(&children);
-	children_add(&children, &children.entries[0], eventfd(0, EFD_CLOEXEC));
+	forks_add(&children, &children.entries[0], eventfd(0, EFD_CLOEXEC));
 }
 
 static void a_new_child_waits_for_its_parents_answer(void)
@@ -279,7 +280,7 @@ static void a_new_child_waits_for_its_parents_answer(void)
 	answer(0, (struct pass_removed){.moved = 1, .dropped = 2});
 	uint64_t shadow = store_moved(0);
 	ok(is_at(1, 3, shadow) && is_at(1, 5, 5), "it has the pages that its parent has moved or dropped");
-	children_disown(&children, &children.entries[0], 3);
+	snapshot_remove(&children.entries[0].snapshot, 3);
 	ok(is_at(1, 3, shadow), "it keeps them when its parent has other contents");
 	tear_down(1);
 
