@@ -32,7 +32,7 @@ static bool is_zero(const char *data)
 }
 
 /* Chooses the evictor's processor. While there are forked children, the evictor is not bound to the handler's
-   processor, because preserve_snapshot() waits for the handler. With both threads on one processor, the test
+   processor, because preserve() waits for the handler. With both threads on one processor, the test
    preload_fork_far took 10.3 s instead of 9.0 s. */
 static void choose_processor(struct evictor *evictor)
 {
@@ -55,30 +55,6 @@ static uint64_t write_shadow(struct evictor *evictor, uint32_t frame, uint32_t k
 	return shadow;
 }
 
-/* Copies the donors' contents of @page to a shadow for the forked children that need them, before these contents
-   change. */
-static void preserve_snapshot(struct evictor *evictor, uint64_t page)
-{
-	struct core *core = evictor->core;
-	uint32_t frame = writer_frame(&evictor->writer);
-
-	choose_processor(evictor);
-	/* A write of the page may be in flight, from before it came back. */
-	while (pages_load(&core->pages, page) & PAGE_WRITING)
-		writer_poll(&evictor->writer, true);
-	/* Stops the handler from starting reads for children. Otherwise a child that faults all the time would
-	   keep `reads` above 0 for ever. */
-	atomic_store(&core->children->held_back, true);
-	while (atomic_load(&core->children->reads))
-		sched_yield();
-	atomic_store(&core->children->held_back, false);
-	core_settled(core);
-	if (!children_need(core->children, page))
-		return;
-	int status = writer_read(&evictor->writer, page, victims_frame(&core->victims, frame));
-	children_rehome(core->children, page, status ? SNAPSHOT_LOST : write_shadow(evictor, frame, RECLAIM_SHADOWS));
-}
-
 static void settle(struct evictor *evictor, uint64_t page, enum page_state state, uint32_t frame)
 {
 	bool moved = pages_move(&evictor->core->pages, page, PAGE_EVICTING, state, frame);
@@ -87,26 +63,89 @@ static void settle(struct evictor *evictor, uint64_t page, enum page_state state
 	(void)moved;
 }
 
-/* Preserves the donors' contents of @page for forked children. The caller is about to change these contents. */
-static void before_change(struct evictor *evictor, uint64_t page)
+/* Waits until no contents of @pages are being written or read. */
+static void await_silence(struct evictor *evictor, const uint64_t *pages, unsigned count)
 {
-	if (!(pages_load(&evictor->core->pages, page) & PAGE_SNAPSHOT))
-		return;
+	struct core *core = evictor->core;
+
+	/* A write may be in flight, from before the page came back. */
+	for (unsigned i = 0; i < count; i++)
+		while (pages_load(&core->pages, pages[i]) & PAGE_WRITING)
+			writer_poll(&evictor->writer, true);
+	/* Stops the handler from starting reads for children. Otherwise a child that faults all the time would
+	   keep `reads` above 0 for ever. */
+	atomic_store(&core->children->held_back, true);
+	while (atomic_load(&core->children->reads))
+		sched_yield();
+	atomic_store(&core->children->held_back, false);
+	core_settled(core);
+}
+
+/* Copies the donors' contents of @pages to shadows, which become the pages' homes for forked children. */
+static void copy_to_shadows(struct evictor *evictor, const uint64_t *pages, unsigned count)
+{
+	struct core *core = evictor->core;
+	uint32_t frames[WRITER_READS];
+	int status[WRITER_READS];
+
+	for (unsigned i = 0; i < count; i++)
+		frames[i] = writer_frame(&evictor->writer);
+	writer_read(&evictor->writer, pages, frames, status, count);
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t shadow = status[i] ? SNAPSHOT_LOST : write_shadow(evictor, frames[i], RECLAIM_SHADOWS);
+
+		children_rehome(core->children, pages[i], shadow);
+	}
 	writer_flush(&evictor->writer);
-	preserve_snapshot(evictor, page);
-	pages_unmark(&evictor->core->pages, page, PAGE_SNAPSHOT);
+}
+
+/* Preserves the donors' contents of @pages, which are about to change, for forked children. */
+static void preserve(struct evictor *evictor, const uint64_t *pages, unsigned count)
+{
+	struct core *core = evictor->core;
+	uint64_t needed[WRITER_READS];
+	unsigned length = 0;
+
+	if (count == 0)
+		return;
+	choose_processor(evictor);
+	await_silence(evictor, pages, count);
+	for (unsigned i = 0; i < count; i++) {
+		if (children_need(core->children, pages[i]))
+			needed[length++] = pages[i];
+		if (length == WRITER_READS || i + 1 == count) {
+			copy_to_shadows(evictor, needed, length);
+			length = 0;
+		}
+	}
+	for (unsigned i = 0; i < count; i++)
+		pages_unmark(&core->pages, pages[i], PAGE_SNAPSHOT);
+}
+
+/* Finds out which of the pages that have left are clean, and preserves what forked children need of the others. */
+static void compare_with_donors(struct evictor *evictor, const struct taken *taken, bool *ret_clean, unsigned count)
+{
+	struct core *core = evictor->core;
+	uint64_t changed[TAKE_MAX];
+	unsigned length = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		bool has_left = taken[i].result == TAKE_TAKEN || taken[i].result == TAKE_ABSENT;
+
+		ret_clean[i] = taken[i].result == TAKE_TAKEN && store_same(core->store, taken[i].page, taken[i].data);
+		if (has_left && !ret_clean[i] && pages_load(&core->pages, taken[i].page) & PAGE_SNAPSHOT)
+			changed[length++] = taken[i].page;
+	}
+	preserve(evictor, changed, length);
 }
 
 /* Handles a page that has left the program. Forgets a page of zeroes. Copies any other page to the victim buffer, and
    queues dirty pages for writing. */
-static void send_page(struct evictor *evictor, const struct taken *taken)
+static void send_page(struct evictor *evictor, const struct taken *taken, bool clean)
 {
 	struct core *core = evictor->core;
 	uint64_t page = taken->page;
-	bool clean = store_same(core->store, page, taken->data);
 
-	if (!clean)
-		before_change(evictor, page);
 	core_count(&core->counters->evicted, 1);
 	trace_left(page, taken->data);
 	if (is_zero(taken->data)) {
@@ -148,6 +187,7 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, const bool
 {
 	struct core *core = evictor->core;
 	struct taken taken[TAKE_MAX];
+	bool clean[TAKE_MAX];
 	unsigned mine = 0, left = 0;
 
 	pthread_mutex_lock(&core->evict_lock);
@@ -156,19 +196,19 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, const bool
 			taken[mine++] = (struct taken){.page = pages[i], .proven = proven && proven[i]};
 	sort_taken(taken, mine);
 	take_pages(&evictor->take, taken, mine);
+	compare_with_donors(evictor, taken, clean, mine);
 
 	uint64_t hashes[TAKE_MAX];
 	for (unsigned i = 0; i < mine; i++) {
 		hashes[i] = taken[i].result == TAKE_TAKEN ? trace_hash(taken[i].data) : 0;
 		switch (taken[i].result) {
 		case TAKE_TAKEN:
-			send_page(evictor, &taken[i]);
+			send_page(evictor, &taken[i], clean[i]);
 			left++;
 			break;
 		case TAKE_ABSENT:
 			anomaly_dropped(core, taken[i].page);
 			trace_left(taken[i].page, NULL);
-			before_change(evictor, taken[i].page);
 			store_discard(core->store, taken[i].page, 1);
 			settle(evictor, taken[i].page, PAGE_UNTOUCHED, 0);
 			left++;

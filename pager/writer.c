@@ -6,14 +6,15 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define READ_COOKIE UINT64_MAX
-#define RUN_MAX 16u          /* most pages per write */
-#define RETRY_NS 50000000ull /* pause before a failed write is repeated */
-#define FULL_MS 5000u        /* how long writes to full donors are repeated, if no donor clears slabs */
-#define LATE_NS 500000000ull /* if donors are full: the most time that counts between two failures */
+#define READ_COOKIE (UINT64_C(1) << 63) /* the other bits of a read's cookie are its index in read_status[] */
+#define RUN_MAX 16u                     /* most pages per write */
+#define RETRY_NS 50000000ull            /* pause before a failed write is repeated */
+#define FULL_MS 5000u                   /* how long writes to full donors are repeated, if no donor clears slabs */
+#define LATE_NS 500000000ull            /* if donors are full: the most time that counts between two failures */
 
 /* --- Failed writes ---------------------------------------------------------------------------------------------- */
 
@@ -196,9 +197,9 @@ void writer_poll(struct writer *writer, bool wait)
 	for (int i = 0; i < count; i++) {
 		uint32_t frame = (uint32_t)dones[i].cookie, length = (uint32_t)(dones[i].cookie >> 32);
 
-		if (dones[i].cookie == READ_COOKIE) {
-			writer->reading = false;
-			writer->read_status = dones[i].status;
+		if (dones[i].cookie & READ_COOKIE) {
+			writer->reading--;
+			writer->read_status[frame] = dones[i].status;
 		} else if (dones[i].status == 0) {
 			writer->failed_at = writer->failing_ns = writer->full_ns = 0;
 			frames_written(writer, frame, length);
@@ -219,20 +220,22 @@ void writer_drain(struct writer *writer)
 		writer_poll(writer, true);
 }
 
-int writer_read(struct writer *writer, uint64_t page, void *data)
+void writer_read(struct writer *writer, const uint64_t *pages, const uint32_t *frames, int *ret_status, unsigned count)
 {
-	const struct store_io io = {.op = STORE_READ,
-				    .count = 1,
-				    .page = page,
-				    .data = data,
-				    .buffer = writer->core->buffer,
-				    .cookie = READ_COOKIE};
+	struct store_io ios[WRITER_READS];
 
-	writer->reading = true;
-	submit(writer, &io, 1);
+	for (unsigned i = 0; i < count; i++)
+		ios[i] = (struct store_io){.op = STORE_READ,
+					   .count = 1,
+					   .page = pages[i],
+					   .data = victims_frame(&writer->core->victims, frames[i]),
+					   .buffer = writer->core->buffer,
+					   .cookie = READ_COOKIE | i};
+	writer->reading = count;
+	submit(writer, ios, count);
 	while (writer->reading)
 		writer_poll(writer, true);
-	return writer->read_status;
+	memcpy(ret_status, writer->read_status, count * sizeof *ret_status);
 }
 
 /* --- Opening and closing ---------------------------------------------------------------------------------------- */

@@ -18,6 +18,8 @@
 #include "pager/core.h"
 #include "pager/take.h"
 
+#define WRITER_READS 32u
+
 struct writer {
 	struct core *core;
 	struct store_queue *queue;
@@ -28,8 +30,8 @@ struct writer {
 	uint32_t run_frame, run_count; /* the frames of the write that is being built */
 	struct store_io staged[TAKE_MAX];
 	unsigned staged_count;
-	bool reading; /* a read is in flight (writer_read()) */
-	int read_status;
+	unsigned reading; /* reads in flight (writer_read()) */
+	int read_status[WRITER_READS];
 };
 
 /* Creates the epoll. Returns 0 or -errno; writer_close() is due in either case. */
@@ -52,8 +54,8 @@ void writer_poll(struct writer *writer, bool wait);
 void writer_sleep(struct writer *writer, int timeout_ms);
 /* Waits until no write is in flight. All that was staged has been submitted. */
 void writer_drain(struct writer *writer);
-/* Reads the donors' contents of @page into @data, which lies in the victim buffer. No write of @page is in flight.
-   Waits, and processes completed writes meanwhile. Returns 0 or -errno. */
-int writer_read(struct writer *writer, uint64_t page, void *data);
+/* Reads the donors' contents of @count pages, at most WRITER_READS, into frames of the victim buffer. No write of these
+   pages is in flight. Waits, and processes completed writes meanwhile. Sets ret_status[] to 0 or -errno for each page. */
+void writer_read(struct writer *writer, const uint64_t *pages, const uint32_t *frames, int *ret_status, unsigned count);
 
 #endif
