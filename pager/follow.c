@@ -2,7 +2,6 @@
 
 #include "common/ascii.h"
 #include "common/format.h"
-#include "common/thread.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -11,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_NS 5000000ull /* pause between two reads of the file; a read takes some 10 us */
+#define LOOK_NS 5000000ull   /* pause between two reads of the file; a read takes some 10 us */
+#define ALONE_NS 20000000ull /* if no other thread has faulted for so long, one thread faults alone */
 
 /* The processors that the process had at its start. */
 static cpu_set_t given;
@@ -28,36 +28,27 @@ void follow_init(struct follow *follow)
 	*follow = (struct follow){.cpu = -1, .off = setting && setting[0] == '0', .alone = -1};
 }
 
-static int number_at(const char *text)
-{
-	return (int)ascii_number(&text);
-}
-
-/* Reads a thread's last processor and the number of threads. Returns false if they are unknown. */
-static bool look(pid_t thread, bool own, int *ret_cpu, int *ret_threads)
+/* Returns the processor on which a thread ran last, or -1 if it is unknown. */
+static int processor_of(pid_t thread, bool own)
 {
 	char path[64], text[512];
 
 	format_text(path, sizeof path, own ? "/proc/self/task/%d/stat" : "/proc/%d/stat", (int)thread);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return false;
+		return -1;
 	ssize_t size = read(fd, text, sizeof text - 1);
 	close(fd);
 	if (size <= 0)
-		return false;
+		return -1;
 	text[size] = '\0';
-	/* The processor is field 39, the number of threads field 20. Field 2, the command, ends with the last
-	   parenthesis. */
+	/* The processor is field 39. Field 2, the command, ends with the last parenthesis. */
 	const char *at = strrchr(text, ')');
-	for (int field = 3; at && field <= 39; field++) {
+	for (int field = 3; at && field <= 39; field++)
 		at = strchr(at + 1, ' ');
-		if (at && field == 20)
-			*ret_threads = number_at(at + 1);
-	}
 	if (at)
-		*ret_cpu = number_at(at + 1);
-	return at;
+		at++;
+	return at ? (int)ascii_number(&at) : -1;
 }
 
 static cpu_set_t only(int cpu)
@@ -88,14 +79,21 @@ static void unpin(int cpu)
 
 void follow_thread(struct follow *follow, pid_t thread, bool own, uint64_t now)
 {
-	if (follow->off || now < follow->next_look || thread <= 0)
+	if (follow->off || thread <= 0)
+		return;
+	if (own && thread != follow->thread) {
+		follow->thread = thread;
+		follow->since = now;
+		atomic_store(&follow->alone, -1);
+	}
+	if (now < follow->next_look)
 		return;
 	follow->next_look = now + LOOK_NS;
-	int cpu, threads;
-	if (!look(thread, own, &cpu, &threads) || cpu < 0 || cpu >= CPU_SETSIZE)
+	int cpu = processor_of(thread, own);
+	if (cpu < 0 || cpu >= CPU_SETSIZE)
 		return;
-	if (own)
-		atomic_store(&follow->alone, threads <= 1 + (int)thread_count() ? cpu : -1);
+	if (own && now - follow->since >= ALONE_NS)
+		atomic_store(&follow->alone, cpu);
 	if (cpu != follow->cpu && pin(cpu))
 		follow->cpu = cpu;
 }

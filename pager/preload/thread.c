@@ -74,7 +74,6 @@ int thread_spares_prepare(void)
 
 void thread_spares_forget(void)
 {
-	thread_count_forget();
 	spares.made = spares.taken = 0;
 	for (unsigned i = 0; i < SPARES; i++)
 		spares.all[i].called = (struct latch){0};

@@ -1,13 +1,9 @@
 /* follow: the pager's threads run only on processors on which the program runs. */
-#include "common/clock.h"
-#include "common/thread.h"
 #include "pager/follow.h"
-#include "tests/lib/sanitizers.h"
 #include "tests/lib/tap.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static cpu_set_t only(int cpu)
@@ -39,7 +35,7 @@ static bool find_two(cpu_set_t *ret_all, int ret_cpus[2])
 	return found == 2;
 }
 
-/* Does what the evictor does when a program with one thread creates a second one. */
+/* Does what the evictor does when a second thread faults. */
 static void becomes_one_of_several(struct follow *follow, int *cpu)
 {
 	atomic_store(&follow->alone, -1);
@@ -55,9 +51,9 @@ static void the_evictor_keeps_to_the_programs_processors(int first)
 	follow_init(&follow);
 	atomic_store(&follow.alone, first);
 	follow_alone(&follow, true, &cpu);
-	ok(runs_on(&given), "the evictor runs where the program's only thread runs");
+	ok(runs_on(&given), "the evictor runs where the only thread that faults runs");
 	becomes_one_of_several(&follow, &cpu);
-	ok(runs_on(&given), "the evictor of a program with several threads runs on the program's processors");
+	ok(runs_on(&given), "if several threads fault, the evictor runs on the program's processors");
 }
 
 static void the_evictor_stays_where_others_have_placed_it(int first)
@@ -88,39 +84,53 @@ static void the_evictor_leaves_when_it_may_not_share_the_processor(int first)
 	ok(cpu == -1, "the evictor leaves the program's processor while forked children live");
 }
 
-static void *wait_for_end(void *end)
+static void a_thread_that_faults_alone_is_noticed(int cpu)
 {
-	sem_wait(end);
-	return NULL;
+	const uint64_t ms = 1000000;
+	const pid_t self = gettid(), other = 1; /* which need not be a thread of this process */
+	struct follow follow;
+
+	follow_init(&follow);
+	follow_thread(&follow, self, true, 100 * ms);
+	ok(atomic_load(&follow.alone) == -1, "one fault does not show that its thread faults alone");
+	follow_thread(&follow, self, true, 119 * ms);
+	ok(atomic_load(&follow.alone) == -1, "faults of 19 ms do not show that their thread faults alone");
+	follow_thread(&follow, self, true, 126 * ms);
+	ok(atomic_load(&follow.alone) == cpu, "a thread whose faults are the only ones for 20 ms faults alone");
+	follow_thread(&follow, self, false, 132 * ms);
+	ok(atomic_load(&follow.alone) == cpu, "faults of forked children do not count");
+	follow_thread(&follow, other, true, 132 * ms);
+	ok(atomic_load(&follow.alone) == -1, "the first fault of another thread counts at once");
+	follow_thread(&follow, self, true, 138 * ms);
+	follow_thread(&follow, other, true, 140 * ms);
+	follow_thread(&follow, self, true, 157 * ms);
+	follow_thread(&follow, self, true, 163 * ms);
+	ok(atomic_load(&follow.alone) == -1, "threads that fault by turns do not fault alone");
+	follow_thread(&follow, self, true, 180 * ms);
+	ok(atomic_load(&follow.alone) == cpu, "the thread that goes on faults alone again");
 }
 
-static void farpages_threads_are_not_the_programs(void)
+static void children_are_followed(int cpu)
 {
-	enum { OWN = 5 };
-	pthread_t threads[OWN + 1];
 	struct follow follow;
-	sem_t end;
-	sem_init(&end, 0, 0);
+	int lives[2];
+	char byte;
+
+	if (pipe(lives))
+		abort();
+	pid_t child = fork();
+	if (child == 0) {
+		close(lives[1]);
+		_exit(read(lives[0], &byte, 1) != 0);
+	}
 	follow_init(&follow);
-	for (unsigned i = 0; i < OWN; i++)
-		thread_start(&threads[i], NULL, 64u << 10, wait_for_end, &end);
-	follow_thread(&follow, gettid(), true, clock_now());
-	ok(thread_count() == OWN, "threads that farpage started are counted");
-	/* The thread sanitizer starts a thread of its own, which counts as the program's. */
-	if (UNDER_TSAN)
-		tap_skip("a program beside five threads of farpage's counts as single-threaded", "TSan's own thread");
-	else
-		ok(atomic_load(&follow.alone) >= 0,
-		   "a program beside five threads of farpage's counts as single-threaded");
-	pthread_create(&threads[OWN], NULL, wait_for_end, &end);
-	follow.next_look = 0;
-	follow_thread(&follow, gettid(), true, clock_now());
-	ok(atomic_load(&follow.alone) == -1, "a program with two threads of its own does not count as single-threaded");
-	for (unsigned i = 0; i <= OWN; i++)
-		sem_post(&end);
-	for (unsigned i = 0; i <= OWN; i++)
-		pthread_join(threads[i], NULL);
-	ok(thread_count() == 0, "threads that have ended are not counted");
+	follow_thread(&follow, child, true, UINT64_C(1) << 40);
+	ok(follow.cpu == -1, "a forked child is not a thread of this process");
+	follow_thread(&follow, child, false, UINT64_C(2) << 40);
+	ok(follow.cpu == cpu, "the handler follows a forked child");
+	close(lives[0]);
+	close(lives[1]);
+	waitpid(child, NULL, 0);
 }
 
 /* Executes itself again on one processor, as taskset would. */
@@ -133,7 +143,8 @@ int main(int argc, char **argv)
 		the_evictor_keeps_to_the_programs_processors(atoi(argv[1]));
 		the_evictor_stays_where_others_have_placed_it(atoi(argv[1]));
 		the_evictor_leaves_when_it_may_not_share_the_processor(atoi(argv[1]));
-		farpages_threads_are_not_the_programs();
+		a_thread_that_faults_alone_is_noticed(atoi(argv[1]));
+		children_are_followed(atoi(argv[1]));
 		return tap_done();
 	}
 	if (!find_two(&all, cpus))
