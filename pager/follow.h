@@ -15,9 +15,9 @@
  * - 37.8 s if the scheduler places the evictor
  * - 53 s if neither follows (FARPAGE_FOLLOW=0)
  *
- * Threads that do not fault do not count. Redis has several that only sleep. When its evictor did not follow, the
- * scheduler often moved the faulting thread away from the handler: a digest of all keys took 9 to 28 s, and takes 7 to
- * 10 s now (median 8.3 instead of 11.7).
+ * Threads that do not fault do not count. For example, Redis has threads that only sleep. A digest of its keys took
+ * 8.2 s (median). It took 13.8 s when such threads counted, because the scheduler often moved the faulting thread away
+ * from the handler.
  *
  * /proc/self/task/TID/stat has a thread's last processor (proc(5)); for a thread of a child it is /proc/TID/stat. The
  * handler reads this file at most every 5 ms, because a read takes some microseconds and threads rarely move.
