@@ -325,6 +325,14 @@ enum child_fault children_look(struct children *children, const struct child *ch
 	return fault;
 }
 
+bool children_may_read(const struct children *children, uint64_t home)
+{
+	uint32_t word = pages_load(&children->core->pages, home);
+
+	return page_state(word) != PAGE_EVICTING && page_state(word) != PAGE_DISCARDING && !(word & PAGE_WRITING) &&
+	       !atomic_load(&children->held_back);
+}
+
 bool children_may_write(struct children *children, const struct child *child, uint64_t page)
 {
 	pthread_mutex_lock(&children->lock);
@@ -428,4 +436,14 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
 	if (result == -ENOMEM)
 		return children_deny(children, child, page, "this machine has no memory for");
 	return result == -EAGAIN ? result : 0;
+}
+
+bool children_offer(struct children *children, struct child *child, uint64_t page, uint64_t home, const void *data)
+{
+	pthread_mutex_lock(&children->lock);
+	bool lacks = snapshot_is_far(&child->snapshot, page) && snapshot_home(&child->snapshot, page) == home &&
+		     !reclaim_is_clean(child, page) && !reclaim_is_asked(child, page);
+	bool given = lacks && give(children, child, page, data, true) == 0;
+	pthread_mutex_unlock(&children->lock);
+	return given;
 }

@@ -81,6 +81,9 @@ enum child_fault {
 /* If it returns CHILD_FAR, sets *@ret_home to the page of the store to read. The caller is a user of this page, and
    calls shadows_drop() later. Handler only. */
 enum child_fault children_look(struct children *children, const struct child *child, uint64_t page, uint64_t *ret_home);
+/* Returns true if the page @home of the store can be read for children now. The caller has added to `reads` before. Handler
+   only. */
+bool children_may_read(const struct children *children, uint64_t home);
 /* @child wants to write to a write-protected page. Returns false if the fault must wait, because the page is asked.
    Otherwise the handler ends the protection, and then calls children_written(). Handler only. */
 bool children_may_write(struct children *children, const struct child *child, uint64_t page);
@@ -94,6 +97,10 @@ void children_hear(struct children *children, struct child *child);
    the children have used their share. Returns 0, or -EAGAIN if the budget has no free page yet, if a child removes
    pages, or if an event of the child must be read first. Handler only. */
 int children_answer(struct children *children, struct child *child, uint64_t page, const void *data, bool clean);
+/* Places @page of a read-ahead in @child, as a clean copy. @data is the contents of @home. Returns false if that is not
+   the home of the page any more, if the child has the page, or if it cannot get it now. The caller then wakes the
+   threads that wait for the page. Handler only. */
+bool children_offer(struct children *children, struct child *child, uint64_t page, uint64_t home, const void *data);
 /* Returns true if the home of @page is the program's page, for any child. */
 bool children_need(struct children *children, uint64_t page);
 /* Makes @home the home of @page for all children whose home it was till now. @home is a shadow. If the old contents

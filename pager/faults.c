@@ -168,6 +168,23 @@ void faults_answer(struct handler *handler, const struct fault *fault)
 
 /* --- Faults of children ----------------------------------------------------------------------------------------- */
 
+/* Children access pages of one window, so the streams of a child are those with its serial number. */
+static uint64_t stream_page(const struct fault *fault)
+{
+	return (uint64_t)fault->born << 40 | fault->page;
+}
+
+static void read_ahead_for_child(struct handler *handler, const struct fault *fault, uint64_t home)
+{
+	unsigned ahead = streams_note(&handler->child_streams, stream_page(fault));
+
+	if (ahead) {
+		unsigned count = fetch_ahead_for_child(handler, fault, home, ahead);
+
+		streams_extend(&handler->child_streams, stream_page(fault), count);
+	}
+}
+
 void faults_answer_child(struct handler *handler, const struct fault *fault)
 {
 	struct core *core = handler->core;
@@ -176,6 +193,8 @@ void faults_answer_child(struct handler *handler, const struct fault *fault)
 	uint64_t home;
 
 	child->pid = fault->thread;
+	if (fetch_comes(handler, child, page))
+		return;
 	enum child_fault kind = children_look(core->children, child, page, &home);
 	if (kind != CHILD_FAR) {
 		int result = kind == CHILD_ASKED  ? -EAGAIN
@@ -191,15 +210,15 @@ void faults_answer_child(struct handler *handler, const struct fault *fault)
 	/* The evictor first takes the page and sets `held_back`, then checks `reads`. This thread first adds to
 	   `reads`, then checks the page and `held_back`. So at least one of the two sees the other. */
 	atomic_fetch_add(&core->children->reads, 1);
-	uint32_t word = pages_load(&core->pages, home);
-	if (!can_read || page_state(word) == PAGE_EVICTING || page_state(word) == PAGE_DISCARDING ||
-	    (word & PAGE_WRITING) || atomic_load(&core->children->held_back)) {
+	if (!can_read || !children_may_read(core->children, home)) {
 		atomic_fetch_sub(&core->children->reads, 1);
 		shadows_drop(&core->shadows, home);
 		fetch_park(handler, fault);
 	} else {
 		core_count(&core->counters->faults_far, 1);
 		fetch_page(handler, fault, home);
+		if (!handler->keeps_back)
+			read_ahead_for_child(handler, fault, home);
 	}
 }
 

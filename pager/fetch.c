@@ -176,6 +176,7 @@ static void free_fetch(struct handler *handler, unsigned slot)
 		handler->group_pending[fetch->group - 1] -= fetch->count;
 	else
 		handler->free_demands[handler->free_demand_count++] = (uint16_t)slot;
+	fetch->count = 0;
 }
 
 /* Undoes a read-ahead that failed. The pages are not marked as lost, because a demanded read may still succeed. */
@@ -214,6 +215,28 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 		histogram_record(&core->counters->fault_ns, clock_now() - fault->started);
 }
 
+/* Places a read-ahead in a child. Pages that cannot be placed now stay far. */
+static void answer_child_ahead(struct handler *handler, const struct fetch *fetch, const char *data, int status)
+{
+	struct core *core = handler->core;
+	struct child *child = fetch->fault.child;
+
+	atomic_fetch_sub(&core->children->reads, 1);
+	if (!status)
+		core_count(&core->counters->fetched, fetch->count);
+	for (uint32_t i = 0; i < fetch->count; i++)
+		shadows_drop(&core->shadows, fetch->home + i);
+	if (child->uffd < 0 || child->born != fetch->fault.born)
+		return;
+	for (uint32_t i = 0; i < fetch->count; i++) {
+		uint64_t page = fetch->fault.page + i;
+
+		if (status ||
+		    !children_offer(core->children, child, page, fetch->home + i, data + (size_t)i * STORE_PAGE))
+			uffd_wake(child->uffd, core_address(core, page), STORE_PAGE);
+	}
+}
+
 static void fetched(struct handler *handler, const struct store_done *done)
 {
 	struct core *core = handler->core;
@@ -222,7 +245,7 @@ static void fetched(struct handler *handler, const struct store_done *done)
 	const char *data = handler->frames + (size_t)fetch->frame * STORE_PAGE;
 
 	if (fetch->fault.child) {
-		answer_child(handler, fetch, data, done->status);
+		(fetch->group ? answer_child_ahead : answer_child)(handler, fetch, data, done->status);
 	} else if (done->status == 0) {
 		fetch_place(handler, fetch->fault.page, data, fetch->count, &fetch_from_donor);
 		if (fetch->group == 0)
@@ -346,39 +369,108 @@ void fetch_page(struct handler *handler, const struct fault *fault, uint64_t hom
 	submit(handler, slot);
 }
 
-unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
+/* Returns a group of frames that is free and has memory, or HANDLER_RUNS if there is none. */
+static unsigned free_group(struct handler *handler)
 {
 	struct core *core = handler->core;
-	unsigned group = 0, count = 0;
+	unsigned group = 0;
 
 	while (group < HANDLER_RUNS && handler->group_pending[group])
 		group++;
-	if (group == HANDLER_RUNS)
-		return 0;
-	if (group == handler->groups_used) {
+	if (group == handler->groups_used && group < HANDLER_RUNS) {
 		if (!claim_frames(core, handler->ahead, core->low / 2))
-			return 0;
+			return HANDLER_RUNS;
 		handler->groups_used++;
 	}
-	assert(length <= handler->ahead); /* the number of frames in a group */
+	return group;
+}
+
+/* Reads @count pages, beginning with that of @fault, into the frames of @group. Their contents are at @home and the pages
+   after it. */
+static void submit_group(struct handler *handler, unsigned group, const struct fault *fault, uint64_t home,
+			 unsigned count)
+{
+	uint32_t first = handler->demands + group * handler->ahead;
+
+	assert(count <= handler->ahead); /* the number of frames in a group */
+	handler->group_pending[group] = (uint16_t)count;
+	for (unsigned done = 0; done < count; done += RUN_PIECE) {
+		unsigned piece = count - done < RUN_PIECE ? count - done : RUN_PIECE, slot = first + done;
+		struct fetch *fetch = &handler->fetches[slot];
+
+		*fetch = (struct fetch){.fault = *fault,
+					.home = home + done,
+					.frame = slot,
+					.count = (uint16_t)piece,
+					.group = (uint8_t)(group + 1)};
+		fetch->fault.page += done;
+		submit(handler, slot);
+	}
+	core_count(&handler->core->counters->prefetched, count);
+}
+
+unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
+{
+	struct core *core = handler->core;
+	const struct fault first = {.page = page};
+	unsigned group = free_group(handler), count = 0;
+
+	if (group == HANDLER_RUNS)
+		return 0;
 	if (page + length > core->pages.count)
 		length = (unsigned)(core->pages.count - page);
 	length = (unsigned)core_claim(core, length, core->low / 2);
 	while (count < length && fetch_begin(core, page + count))
 		count++;
 	core_release(core, length - count);
-	handler->group_pending[group] = (uint16_t)count;
-	uint32_t first = handler->demands + group * handler->ahead;
-	for (unsigned done = 0; done < count; done += RUN_PIECE) {
-		unsigned piece = count - done < RUN_PIECE ? count - done : RUN_PIECE, slot = first + done;
-
-		handler->fetches[slot] = (struct fetch){.fault.page = page + done,
-							.home = page + done,
-							.frame = slot,
-							.count = (uint16_t)piece,
-							.group = (uint8_t)(group + 1)};
-		submit(handler, slot);
-	}
-	core_count(&core->counters->prefetched, count);
+	submit_group(handler, group, &first, page, count);
 	return count;
+}
+
+/* Returns true if the contents of the far @page of @child are at @home and can be read now. The caller then is a user of
+   @home. */
+static bool is_readable_at(struct children *children, const struct child *child, uint64_t page, uint64_t home)
+{
+	uint64_t found;
+
+	if (children_look(children, child, page, &found) != CHILD_FAR)
+		return false;
+	if (found == home && children_may_read(children, home))
+		return true;
+	shadows_drop(&children->core->shadows, found);
+	return false;
+}
+
+unsigned fetch_ahead_for_child(struct handler *handler, const struct fault *fault, uint64_t home, unsigned length)
+{
+	struct children *children = handler->core->children;
+	struct fault first = *fault;
+	unsigned group = free_group(handler), count = 0;
+
+	if (group == HANDLER_RUNS)
+		return 0;
+	first.page++;
+	atomic_fetch_add(&children->reads, 1); /* before children_may_read() */
+	while (count < length && is_readable_at(children, fault->child, first.page + count, home + 1 + count))
+		count++;
+	atomic_fetch_add(&children->reads, (count + RUN_PIECE - 1) / RUN_PIECE);
+	submit_group(handler, group, &first, home + 1, count);
+	atomic_fetch_sub(&children->reads, 1);
+	return count;
+}
+
+bool fetch_comes(const struct handler *handler, const struct child *child, uint64_t page)
+{
+	for (unsigned group = 0; group < HANDLER_RUNS; group++) {
+		unsigned first = handler->demands + group * handler->ahead;
+
+		for (unsigned done = 0; handler->group_pending[group] && done < handler->ahead; done += RUN_PIECE) {
+			const struct fetch *fetch = &handler->fetches[first + done];
+
+			if (fetch->fault.child == child && fetch->fault.born == child->born &&
+			    page - fetch->fault.page < fetch->count)
+				return true;
+		}
+	}
+	return false;
 }

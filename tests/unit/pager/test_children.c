@@ -203,6 +203,124 @@ static void contents_kept_for_an_ended_child_are_given_back(void)
 	over_close(&over);
 }
 
+/* --- A child that reads in order --------------------------------------------------------------------------------- */
+
+/* Pages that a child reads in order. The parent has changed those from CHANGED on, and discarded those from DISCARDED on,
+   before the child reads. The child has written the page WRITTEN. */
+enum { CHANGED = 256, DISCARDED = 512, UNCHANGED = 528, READ = 1024, WRITTEN = 40 };
+
+static struct {
+	const struct store_ops *inner;
+	atomic_bool fails;
+	bool is_ahead[4096]; /* for each cookie: the last read was a read-ahead */
+} reads;
+
+static int submit_noted(struct store_queue *queue, const struct store_io *ios, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (ios[i].cookie < 4096)
+			reads.is_ahead[ios[i].cookie] = ios[i].op == STORE_READ && ios[i].count > 1;
+	return reads.inner->submit(queue, ios, count);
+}
+
+static int poll_failing(struct store_queue *queue, struct store_done *dones, unsigned max)
+{
+	int count = reads.inner->poll(queue, dones, max);
+
+	for (int i = 0; i < count; i++)
+		if (atomic_load(&reads.fails) && dones[i].cookie < 4096 && reads.is_ahead[dones[i].cookie])
+			dones[i].status = -EIO;
+	return count;
+}
+
+static int page_at(const char *memory, unsigned page)
+{
+	int value;
+
+	memcpy(&value, memory + page * STORE_PAGE, sizeof value);
+	return value;
+}
+
+static void number_pages(struct over *over, char *memory, unsigned first, unsigned end, int plus)
+{
+	for (unsigned page = first; page < end; page++) {
+		int value = (int)page + plus;
+
+		memcpy(memory + page * STORE_PAGE, &value, sizeof value);
+	}
+	farpage_advise(over->farpage, memory + first * STORE_PAGE, (end - first) * STORE_PAGE, FARPAGE_PAGEOUT);
+}
+
+/* Returns 0 if the child sees the pages as they were at the fork, and what it has written itself. */
+static int read_in_order(char *memory, int go)
+{
+	char byte;
+	int own = -1;
+
+	memcpy(memory + WRITTEN * STORE_PAGE, &own, sizeof own);
+	if (read(go, &byte, 1))
+		return 2;
+	for (unsigned page = 0; page < READ; page++)
+		if (page_at(memory, page) != (page == WRITTEN ? -1 : (int)page + 1))
+			return 1;
+	return 0;
+}
+
+/* Returns true if the child read what it should. Sets *@ret_far to its faults that waited for a donor. */
+static bool child_reads(struct over *over, char *memory, uint64_t *ret_far)
+{
+	struct farpage_stats before, after;
+	int go[2], status;
+
+	number_pages(over, memory, 0, READ, 1);
+	if (pipe2(go, O_CLOEXEC))
+		abort();
+	pid_t child = fork();
+	if (child == 0) {
+		close(go[1]);
+		_exit(read_in_order(memory, go[0]));
+	}
+	close(go[0]);
+	number_pages(over, memory, CHANGED, DISCARDED, 1000000);
+	farpage_advise(over->farpage, memory + DISCARDED * STORE_PAGE, (UNCHANGED - DISCARDED) * STORE_PAGE,
+		       FARPAGE_DISCARD);
+	farpage_get_stats(over->farpage, &before);
+	close(go[1]);
+	waitpid(child, &status, 0);
+	farpage_get_stats(over->farpage, &after);
+	*ret_far = after.faults_far - before.faults_far;
+	return status == 0;
+}
+
+static void pages_are_read_ahead_for_a_child(void)
+{
+	if (!CAN_FORK) {
+		tap_skip("pages are read ahead for a child that reads in order", CANNOT_FORK);
+		return;
+	}
+	const struct store_faults delays = {.seed = 1, .delay = 1 << 15, .delay_polls = 8};
+	struct over over;
+	uint64_t far;
+	if (over_open(&over, 16 * MIB, 16 * MIB, &delays))
+		abort();
+	struct store_ops ops = *over.store->ops;
+	reads.inner = over.store->ops;
+	ops.submit = submit_noted;
+	ops.poll = poll_failing;
+	over.store->ops = &ops;
+	char *memory = over_map(&over, READ * STORE_PAGE);
+	bool right = child_reads(&over, memory, &far);
+	ok(right && far < READ / 4,
+	   "pages are read ahead for a child that reads in order: it waits %llu times for %u pages",
+	   (unsigned long long)far, READ);
+	atomic_store(&reads.fails, true);
+	right = child_reads(&over, memory, &far);
+	ok(right && far > READ / 4, "if read-aheads fail, the child waits for pages alone (%llu times)",
+	   (unsigned long long)far);
+	over.store->ops = reads.inner;
+	over_close(&over);
+}
+
 /* --- A child that is refused ------------------------------------------------------------------------------------- */
 
 int __real_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
@@ -293,6 +411,7 @@ int main(void)
 	snapshot_holds_what_is_far();
 	denial_waits_until_a_fork_is_read();
 	contents_kept_for_an_ended_child_are_given_back();
+	pages_are_read_ahead_for_a_child();
 	refusal_of_a_child_names_its_cause();
 	return tap_done();
 }
