@@ -20,7 +20,7 @@
 static const struct child unused_child = {.uffd = -1, .socket = -1, .announced = -1};
 static const char zeroes[STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
 
-/* --- Entries ------------------------------------------------------------------------------------------------------- */
+/* --- Entries ---------------------------------------------------------------------------------------------------- */
 
 void children_take_back(struct children *children, struct child *child, int64_t count)
 {
@@ -214,7 +214,7 @@ void children_hear(struct children *children, struct child *child)
 	}
 }
 
-/* --- Ends ---------------------------------------------------------------------------------------------------------- */
+/* --- Ends ------------------------------------------------------------------------------------------------------- */
 
 /* Discards contents that were preserved for children only. Called when there are no children any more. */
 static void sweep(struct children *children)
@@ -270,7 +270,7 @@ void children_reap(struct children *children)
 		sweep(children);
 }
 
-/* --- Homes --------------------------------------------------------------------------------------------------------- */
+/* --- Homes ------------------------------------------------------------------------------------------------------ */
 
 bool children_need(struct children *children, uint64_t page)
 {
@@ -307,20 +307,25 @@ void children_rehome(struct children *children, uint64_t page, uint64_t home)
 	shadows_drop(&children->core->shadows, home); /* the caller's use */
 }
 
-/* --- Answers ------------------------------------------------------------------------------------------------------- */
+/* --- Answers ---------------------------------------------------------------------------------------------------- */
+
+/* As children_look(), but the caller holds the lock and does not become a user of *@ret_home. */
+static enum child_fault look(const struct child *child, uint64_t page, uint64_t *ret_home)
+{
+	if (reclaim_is_asked(child, page))
+		return CHILD_ASKED;
+	if (!snapshot_is_far(&child->snapshot, page) || reclaim_is_clean(child, page))
+		return CHILD_ZEROES;
+	*ret_home = snapshot_home(&child->snapshot, page);
+	return *ret_home == SNAPSHOT_LOST ? CHILD_LOST : CHILD_FAR;
+}
 
 enum child_fault children_look(struct children *children, const struct child *child, uint64_t page, uint64_t *ret_home)
 {
-	enum child_fault fault = CHILD_ZEROES;
-
 	pthread_mutex_lock(&children->lock);
-	if (reclaim_is_asked(child, page)) {
-		fault = CHILD_ASKED;
-	} else if (snapshot_is_far(&child->snapshot, page) && !reclaim_is_clean(child, page)) {
-		*ret_home = snapshot_home(&child->snapshot, page);
-		fault = *ret_home == SNAPSHOT_LOST ? CHILD_LOST : CHILD_FAR;
+	enum child_fault fault = look(child, page, ret_home);
+	if (fault == CHILD_FAR)
 		shadows_share(&children->core->shadows, *ret_home);
-	}
 	pthread_mutex_unlock(&children->lock);
 	return fault;
 }
@@ -440,10 +445,11 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
 
 bool children_offer(struct children *children, struct child *child, uint64_t page, uint64_t home, const void *data)
 {
+	uint64_t found;
+
 	pthread_mutex_lock(&children->lock);
-	bool lacks = snapshot_is_far(&child->snapshot, page) && snapshot_home(&child->snapshot, page) == home &&
-		     !reclaim_is_clean(child, page) && !reclaim_is_asked(child, page);
-	bool given = lacks && give(children, child, page, data, true) == 0;
+	bool given =
+	    look(child, page, &found) == CHILD_FAR && found == home && give(children, child, page, data, true) == 0;
 	pthread_mutex_unlock(&children->lock);
 	return given;
 }

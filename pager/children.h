@@ -71,6 +71,12 @@ uint64_t children_memory(struct children *children);
    event's data.u64; other events have the number of a descriptor there. *@ret_socket says if the event is about the
    child's socket, and not about its userfaultfd. */
 struct child *children_of_event(struct children *children, uint64_t data, bool *ret_socket);
+/* Returns true if the entry @child is still that of the child with the serial number @born. Handler only. */
+static inline bool children_has(const struct child *child, unsigned born)
+{
+	return child->uffd >= 0 && child->born == born;
+}
+
 /* How to answer a fault of @child on @page. */
 enum child_fault {
 	CHILD_ZEROES, /* by children_answer() with zeroes: the page was untouched at the fork, or the child has discarded it */

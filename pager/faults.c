@@ -240,7 +240,7 @@ void faults_retry(struct handler *handler)
 		for (unsigned i = 0; i < count; i++) {
 			const struct fault *it = &parked[i];
 
-			if (it->child && it->child->uffd >= 0 && it->child->born == it->born)
+			if (it->child && children_has(it->child, it->born))
 				faults_answer_child(handler, it);
 			else if (!it->child)
 				answer(handler, it);

@@ -176,7 +176,7 @@ static void free_fetch(struct handler *handler, unsigned slot)
 		handler->group_pending[fetch->group - 1] -= fetch->count;
 	else
 		handler->free_demands[handler->free_demand_count++] = (uint16_t)slot;
-	fetch->count = 0;
+	fetch->count = 0; /* fetch_comes() must not find it any more */
 }
 
 /* Undoes a read-ahead that failed. The pages are not marked as lost, because a demanded read may still succeed. */
@@ -191,6 +191,17 @@ static void give_up_ahead(struct handler *handler, const struct fetch *fetch)
 	core_release(core, fetch->count);
 }
 
+/* Ends a read for a child. Returns true if the child still lives. */
+static bool end_child_read(struct core *core, const struct fetch *fetch, int status)
+{
+	atomic_fetch_sub(&core->children->reads, 1);
+	if (!status)
+		core_count(&core->counters->fetched, fetch->count);
+	for (uint32_t i = 0; i < fetch->count; i++)
+		shadows_drop(&core->shadows, fetch->home + i);
+	return children_has(fetch->fault.child, fetch->fault.born);
+}
+
 static void answer_child(struct handler *handler, const struct fetch *fetch, const char *data, int status)
 {
 	struct core *core = handler->core;
@@ -198,11 +209,7 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 	const struct fault *fault = &fetch->fault;
 	uint64_t home;
 
-	atomic_fetch_sub(&children->reads, 1);
-	if (!status)
-		core_count(&core->counters->fetched, 1);
-	shadows_drop(&core->shadows, fetch->home);
-	if (fault->child->uffd < 0 || fault->child->born != fault->born ||
+	if (!end_child_read(core, fetch, status) ||
 	    children_look(children, fault->child, fault->page, &home) != CHILD_FAR)
 		return; /* the child has ended, or already has the page */
 	shadows_drop(&core->shadows, home);
@@ -221,12 +228,7 @@ static void answer_child_ahead(struct handler *handler, const struct fetch *fetc
 	struct core *core = handler->core;
 	struct child *child = fetch->fault.child;
 
-	atomic_fetch_sub(&core->children->reads, 1);
-	if (!status)
-		core_count(&core->counters->fetched, fetch->count);
-	for (uint32_t i = 0; i < fetch->count; i++)
-		shadows_drop(&core->shadows, fetch->home + i);
-	if (child->uffd < 0 || child->born != fetch->fault.born)
+	if (!end_child_read(core, fetch, status))
 		return;
 	for (uint32_t i = 0; i < fetch->count; i++) {
 		uint64_t page = fetch->fault.page + i;

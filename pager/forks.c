@@ -12,7 +12,7 @@
 #define ANNOUNCE_TRIES 1000u
 #define ANNOUNCE_US 100u
 
-/* --- Messages ------------------------------------------------------------------------------------------------------ */
+/* --- Messages --------------------------------------------------------------------------------------------------- */
 
 bool forks_announce(struct children *children, int socket)
 {
@@ -61,7 +61,7 @@ int forks_read(struct children *children, int fd, struct uffd_message *messages,
 	return uffd_read(fd, messages, max);
 }
 
-/* --- Refused children ---------------------------------------------------------------------------------------------- */
+/* --- Refused children ------------------------------------------------------------------------------------------- */
 
 /* Returns how many pages of the window can be far for a child that @parent forks. */
 static uint64_t pages_at_fork(const struct children *children, const struct child *parent)
@@ -131,7 +131,7 @@ static void refuse(struct children *children, const struct child *parent, int uf
 		close(uffd);
 }
 
-/* --- Added children ------------------------------------------------------------------------------------------------ */
+/* --- Added children --------------------------------------------------------------------------------------------- */
 
 /* Makes the pages far for the child that are far for the program. The caller holds core->evict_lock, so no page is
    PAGE_EVICTING. */

@@ -48,7 +48,7 @@ struct fault {
 
 /* A read in flight: @count pages, into the frames from @frame on. */
 struct fetch {
-	struct fault fault; /* of a read-ahead: only the first page */
+	struct fault fault; /* of a read-ahead: only the first page and the child */
 	uint64_t home;      /* the first page in the store; differs from fault.page only for children (children.h) */
 	uint32_t frame;
 	uint16_t count;

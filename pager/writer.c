@@ -6,11 +6,10 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define READ_COOKIE (UINT64_C(1) << 63) /* the other bits of a read's cookie are its index in read_status[] */
+#define READ_COOKIE (UINT64_C(1) << 63) /* the other bits of a read's cookie are its index in writer_read() */
 #define RUN_MAX 16u                     /* most pages per write */
 #define RETRY_NS 50000000ull            /* pause before a failed write is repeated */
 #define FULL_MS 5000u                   /* how long writes to full donors are repeated, if no donor clears slabs */
@@ -232,10 +231,10 @@ void writer_read(struct writer *writer, const uint64_t *pages, const uint32_t *f
 					   .buffer = writer->core->buffer,
 					   .cookie = READ_COOKIE | i};
 	writer->reading = count;
+	writer->read_status = ret_status;
 	submit(writer, ios, count);
 	while (writer->reading)
 		writer_poll(writer, true);
-	memcpy(ret_status, writer->read_status, count * sizeof *ret_status);
 }
 
 /* --- Opening and closing ---------------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@
 #include "pager/core.h"
 #include "pager/take.h"
 
-#define WRITER_READS 32u
+#define WRITER_READS 32u /* most pages of one writer_read() */
 
 struct writer {
 	struct core *core;
@@ -31,7 +31,7 @@ struct writer {
 	struct store_io staged[TAKE_MAX];
 	unsigned staged_count;
 	unsigned reading; /* reads in flight (writer_read()) */
-	int read_status[WRITER_READS];
+	int *read_status; /* where writer_read() wants their results */
 };
 
 /* Creates the epoll. Returns 0 or -errno; writer_close() is due in either case. */
