@@ -97,11 +97,11 @@ static void refusal_note(struct comeback *comeback, int status, uint64_t now)
 	comeback->refused = status == -ECONNREFUSED;
 }
 
-/* Returns true if the donor's machine has refused connections for too long after a reset: the donor's program has
-   ended. A donor that is being upgraded refuses connections as well, but only for a moment. */
-static bool program_has_ended(const struct comeback *comeback, uint64_t now)
+/* If the donor's machine refuses connections after a reset, returns when the donor's program has ended for certain. A
+   donor that is being upgraded refuses connections as well, but only for a moment. */
+static uint64_t program_ends_at(const struct comeback *comeback)
 {
-	return comeback->reset && now - comeback->refused_since >= COMEBACK_REFUSED_NS;
+	return comeback->reset && comeback->refused ? comeback->refused_since + COMEBACK_REFUSED_NS : UINT64_MAX;
 }
 
 /* @status is the reason why a connection ended or could not be made. Returns true if this reason may soon pass. A
@@ -112,7 +112,7 @@ static bool status_may_pass(const struct comeback *comeback, int status, uint64_
 {
 	if (is_up(comeback))
 		return true;
-	return status == -ECONNREFUSED ? !program_has_ended(comeback, now) : !status_is_final(status);
+	return status == -ECONNREFUSED ? now < program_ends_at(comeback) : !status_is_final(status);
 }
 
 /* Returns true if an attacker on the network may have made up the refusal. So if a donor has welcomed us before,
@@ -130,16 +130,18 @@ bool comeback_is_out_of_reach(int status)
 }
 
 /* Starts the pause before the next try. The pause doubles with each try, up to the longest pause. A random part of
-   it, at most half, is left out. */
+   it, at most half, is left out. If the donor's program may have ended, the next try comes in time to tell. */
 static void pause_begin(struct comeback *comeback, uint64_t now)
 {
-	uint64_t pause = COMEBACK_PAUSE_MIN_NS;
+	uint64_t pause = COMEBACK_PAUSE_MIN_NS, ends_at = program_ends_at(comeback);
 
 	for (unsigned i = 0; i < comeback->tries && pause < COMEBACK_PAUSE_MAX_NS; i++)
 		pause *= 2;
 	if (pause > COMEBACK_PAUSE_MAX_NS)
 		pause = COMEBACK_PAUSE_MAX_NS;
 	comeback->due = now + pause / 2 + random_below(&comeback->random, pause / 2 + 1);
+	if (ends_at > now && comeback->due > ends_at)
+		comeback->due = ends_at;
 }
 
 enum comeback_step comeback_broke(struct comeback *comeback, int status, bool final, uint64_t now)

@@ -66,6 +66,31 @@ static bool lost(const struct comeback *comeback, enum comeback_step step, enum 
 	       comeback->status < 0 && comeback_due(comeback) == UINT64_MAX;
 }
 
+/* Returns how long a donor's machine refuses connections until the donor is lost, if its program was killed @resets
+   resets ago. */
+static uint64_t refused_for(unsigned resets)
+{
+	struct comeback comeback = away(-ECONNRESET);
+	uint64_t now, first = 0;
+
+	for (unsigned i = 0;; i++) {
+		now = comeback_due(&comeback);
+		if (comeback_tick(&comeback, now) != COMEBACK_TRY)
+			return UINT64_MAX;
+		if (i == resets)
+			first = now;
+		if (comeback_broke(&comeback, i < resets ? -ECONNRESET : -ECONNREFUSED, false, now) == COMEBACK_BURY)
+			return now - first;
+	}
+}
+
+static void killed_donor_is_lost_in_time(void)
+{
+	for (unsigned resets = 0; resets < 8; resets++)
+		ok(refused_for(resets) == COMEBACK_REFUSED_NS,
+		   "a donor that refuses connections after %u resets is lost after COMEBACK_REFUSED_NS", resets + 1);
+}
+
 static void final_failures_lose_the_donor(void)
 {
 	static const int final[] = {-EACCES, -EPROTO, -EPROTONOSUPPORT, -EKEYREJECTED, -EINVAL};
@@ -302,6 +327,7 @@ int main(void)
 {
 	returned_donor_is_claimed_from();
 	lost_donor_without_a_program_is_tried_anew();
+	killed_donor_is_lost_in_time();
 	final_failures_lose_the_donor();
 	pauses_between_tries_double();
 	donor_with_the_last_copy_is_waited_for_longer();
