@@ -29,8 +29,9 @@
 struct state {
 	char *path;
 	int fd;
-	uint64_t length;            /* the length of the file when it was opened, and later of the mapping */
-	uint8_t *base;              /* NULL if not mapped */
+	uint64_t length; /* the length of the file when it was opened, and later of the mapping */
+	bool half_made;  /* when it was opened, the file had a header that state_create() had not completed */
+	uint8_t *base;   /* NULL if not mapped */
 	struct state_donor *donors; /* the donors behind the arrays, or NULL if there is no place for them */
 	struct chunk_table table;
 	struct integrity integrity;
@@ -126,6 +127,16 @@ void state_tables(struct state *state, struct chunk_table *ret_table, struct int
 
 /* --- Opening and closing -------------------------------------------------------------------------------------- */
 
+/* state_create() writes the checksum last, so a file without it has no store yet. */
+static bool file_is_half_made(int fd)
+{
+	struct state_header header;
+	const ssize_t wanted = offsetof(struct state_header, pages);
+
+	return pread(fd, &header, (size_t)wanted, 0) == wanted && header.magic == STATE_MAGIC &&
+	       header.version == STATE_VERSION && header.sum == 0;
+}
+
 static int open_file(struct state *state)
 {
 	struct stat status;
@@ -154,6 +165,7 @@ static int open_file(struct state *state)
 	if (fstat(state->fd, &status) < 0)
 		return -errno;
 	state->length = (uint64_t)status.st_size;
+	state->half_made = file_is_half_made(state->fd);
 	return 0;
 }
 
@@ -201,7 +213,7 @@ void state_close(struct state *state, bool empty)
 
 bool state_is_new(const struct state *state)
 {
-	return state->length == 0 || state->length == STATE_HEADER_BYTES;
+	return state->length == 0 || state->length == STATE_HEADER_BYTES || state->half_made;
 }
 
 /* Populates the header, the donors and the chunks, which every store uses from the start. */
@@ -246,6 +258,7 @@ static int state_map(struct state *state)
 
 /* --- A new store ----------------------------------------------------------------------------------------------- */
 
+/* Fills in everything but the checksum. */
 static void header_fill(struct state_header *header, const struct far_config *config, uint64_t pages,
 			uint64_t chunk_pages, const uint8_t id[WIRE_ID_SIZE])
 {
@@ -263,7 +276,6 @@ static void header_fill(struct state_header *header, const struct far_config *co
 		strcpy(header->uris[i], config->donors[i]);
 	if (config->backup)
 		strcpy(header->backup, config->backup);
-	header->sum = header_sum(header);
 }
 
 static int header_write(struct state *state, const struct state_header *header, uint64_t length)
@@ -304,10 +316,13 @@ int state_create(struct state *state, const struct far_config *config, uint64_t 
 	free(header);
 	if (error == 0) {
 		state->length = length;
+		state->half_made = false;
 		error = state_map(state);
 	}
 	for (unsigned i = STATE_DONORS; i < config->donor_count && error == 0; i++)
 		state_donor_add(state, config->donors[i]);
+	if (error == 0) /* last, so that a process killed here leaves no store with a part of the donors */
+		state_header(state)->sum = header_sum(state_header(state));
 	if (error < 0)
 		log_error("cannot keep a store's state in %s: %s", state->path, format_errno(error));
 	return error;

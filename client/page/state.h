@@ -50,7 +50,8 @@ struct state_header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t chunk_bytes; /* sizeof(struct chunk) */
-	uint64_t sum;         /* the checksum of `pages` to `backup`, without the addresses of added donors */
+	uint64_t sum; /* the checksum of `pages` to `backup`, without the addresses of added donors; 0 until the store
+			 is complete */
 	uint64_t pages, chunk_pages;
 	uint32_t replicas, donor_count;
 	uint64_t sealed; /* 1 if pages are sealed, otherwise 0 */
@@ -81,7 +82,7 @@ struct state;
  * one line, except a lack of memory and a failed fstat() or pread().
  */
 int state_open(const char *path, struct state **ret_state);
-/* Returns true if the file holds no store. */
+/* Returns true if the file holds no store, or one whose creation did not end. */
 bool state_is_new(const struct state *state);
 /* Writes a new store of @pages pages in chunks of @chunk_pages. Everything else comes from @config. Returns 0,
    -ENAMETOOLONG, -EFBIG, -ENOMEM, or the file system's error. */

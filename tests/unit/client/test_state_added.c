@@ -13,12 +13,15 @@
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define DONORS 3u
 #define CHUNK_PAGES 8u
 #define STEPS_MAX 1000000u
+#define FILE_MAX (1u << 20)
 
 static const char *const uris[DONORS] = {"tcp://10.0.0.1:7470", "rdma://10.0.0.2:7470", "auto://third:1"};
 static const struct far_config config = {
@@ -141,76 +144,149 @@ static void donors_beyond_the_header_are_kept(void)
 	close(file);
 }
 
-static unsigned char copy[STATE_HEADER_BYTES];
+/* --- Deaths ------------------------------------------------------------------------------------------------------- */
 
-/* Adopts a file with the header in `copy`. */
-static void copy_adopt(unsigned *refused, unsigned *added)
+struct deaths {
+	int changes; /* how often the file changed, or -1 if the machine cannot execute the change in single steps */
+	unsigned refused, without, with; /* files that cannot be adopted; those without and with the change */
+};
+
+/* Copies the file to a new memfd. */
+static int file_copy(void)
 {
-	const int original = file;
-	struct state *state;
+	int copy = memfd_create("copy", MFD_CLOEXEC);
+	off_t from = 0;
 
-	file_fill();
-	if (pwrite(file, copy, sizeof copy, 0) != sizeof copy)
-		abort();
-	state = state_file_open(file);
-	if (state_adopt(state, &listed) < 0)
-		++*refused;
-	else
-		*added += state_donor_count(state) > DONORS;
-	state_close(state, false);
-	close(file);
-	file = original;
+	while (sendfile(copy, file, &from, FILE_MAX) > 0)
+		;
+	return copy;
 }
 
-/* Runs state_donor_add() in a child, one machine instruction at a time. After each instruction that has changed the
-   header, adopts a copy of the file, as a process would after a death there. Returns how often the header changed, or
-   -1 if the machine cannot do this: single steps never get through some atomic additions. */
-static int deaths_while_adding(struct state *state, unsigned *refused, unsigned *added)
+/* Runs @change in a child, one machine instruction at a time. After each instruction that has changed the file's length
+   or header, calls @look with a copy of the file, as a process would find it after a death there. */
+static struct deaths deaths_in(void (*change)(void), void (*look)(int copy, struct deaths *deaths))
 {
-	const unsigned char *header = (const unsigned char *)state_header(state);
-	int status = 0, changes = 0;
+	static unsigned char before[STATE_HEADER_BYTES], now[STATE_HEADER_BYTES];
+	struct deaths deaths = {0};
+	struct stat was, is;
+	int status = 0;
 	pid_t child;
 
-	memcpy(copy, header, sizeof copy);
+	if (fstat(file, &was) < 0 || pread(file, before, sizeof before, 0) < 0)
+		abort();
 	child = fork();
 	if (child == 0) {
 		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
 			_exit(1);
 		raise(SIGSTOP);
-		state_donor_add(state, "tcp://10.0.0.4:7470");
+		change();
 		_exit(0);
 	}
 	for (unsigned steps = 0; child > 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status); steps++) {
-		if (memcmp(copy, header, sizeof copy) != 0) {
-			memcpy(copy, header, sizeof copy);
-			changes++;
-			copy_adopt(refused, added);
+		if (fstat(file, &is) < 0 || pread(file, now, sizeof now, 0) < 0)
+			abort();
+		if (is.st_size != was.st_size || memcmp(before, now, sizeof now) != 0) {
+			int copy = file_copy();
+
+			was = is;
+			memcpy(before, now, sizeof now);
+			deaths.changes++;
+			look(copy, &deaths);
+			close(copy);
 		}
 		if (steps == STEPS_MAX)
 			kill(child, SIGKILL);
 		else if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) < 0)
 			abort();
 	}
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? changes : -1;
+	/* Single steps never get through some atomic additions. */
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		deaths.changes = -1;
+	return deaths;
+}
+
+static struct state *in_change;
+
+static void add_donor(void)
+{
+	state_donor_add(in_change, "tcp://10.0.0.4:7470");
+}
+
+static void look_for_donor(int copy, struct deaths *deaths)
+{
+	struct state *state = state_file_open(copy);
+
+	if (state_adopt(state, &listed) < 0)
+		deaths->refused++;
+	else if (state_donor_count(state) == DONORS)
+		deaths->without++;
+	else
+		deaths->with++;
+	state_close(state, false);
 }
 
 static void a_death_while_a_donor_is_added_leaves_a_valid_file(void)
 {
-	unsigned refused = 0, added = 0;
-	struct state *state;
-	int changes;
+	struct deaths deaths;
 
 	file_fill();
-	state = adopted_or_die(&listed);
-	changes = deaths_while_adding(state, &refused, &added);
-	state_close(state, false);
+	in_change = adopted_or_die(&listed);
+	deaths = deaths_in(add_donor, look_for_donor);
+	state_close(in_change, false);
 	close(file);
-	if (changes < 0) {
+	if (deaths.changes < 0) {
 		tap_skip("a process may die at each instruction while it adds a donor", "no ptrace here");
 		return;
 	}
-	ok(changes >= 2 && !refused, "a process may die at each of %d writes while it adds a donor", changes);
-	ok(added == 1, "only the last write adds the donor");
+	ok(deaths.changes >= 2 && !deaths.refused, "a process may die at each of %d writes while it adds a donor",
+	   deaths.changes);
+	ok(deaths.with == 1, "only the last write adds the donor");
+}
+
+static const char *many[STATE_DONORS + 3];
+static const struct far_config config_many = {
+    .donors = many, .donor_count = STATE_DONORS + 3, .pages = CHUNK_PAGES, .replicas = 2};
+
+static void create_many(void)
+{
+	if (state_create(in_change, &config_many, config_many.pages, CHUNK_PAGES, id) < 0)
+		_exit(1);
+}
+
+static void look_for_store(int copy, struct deaths *deaths)
+{
+	struct state *state = state_file_open(copy);
+
+	if (state_is_new(state)) {
+		deaths->without += state_create(state, &config_many, config_many.pages, CHUNK_PAGES, id) == 0;
+	} else if (state_adopt(state, &config_many) < 0) {
+		deaths->refused++;
+	} else {
+		deaths->with++;
+	}
+	state_close(state, false);
+}
+
+static void a_death_while_a_store_of_many_donors_is_created_leaves_none_or_all(void)
+{
+	struct deaths deaths;
+
+	for (unsigned i = 0; i < config_many.donor_count; i++)
+		many[i] = "tcp://10.0.0.1:7470";
+	file = memfd_create("state", MFD_CLOEXEC);
+	in_change = state_file_open(file);
+	deaths = deaths_in(create_many, look_for_store);
+	state_close(in_change, false);
+	close(file);
+	if (deaths.changes < 0) {
+		tap_skip("a process may die at each instruction while it creates a store", "no ptrace here");
+		return;
+	}
+	ok(deaths.changes > 6 && !deaths.refused, "a process may die at each of %d writes while it creates a store",
+	   deaths.changes);
+	ok(deaths.with == 1 && (int)deaths.without == deaths.changes - 1,
+	   "only the last write makes a store of %u donors, and each other file counts as new",
+	   config_many.donor_count);
 }
 
 static void leavings_of_a_death_do_no_harm(void)
@@ -242,6 +318,7 @@ int main(void)
 	addresses_of_added_donors_are_compared();
 	donors_beyond_the_header_are_kept();
 	a_death_while_a_donor_is_added_leaves_a_valid_file();
+	a_death_while_a_store_of_many_donors_is_created_leaves_none_or_all();
 	leavings_of_a_death_do_no_harm();
 	return tap_done();
 }
