@@ -104,6 +104,12 @@ static void *look_up_name(void *argument)
 	return NULL;
 }
 
+void address_after_fork(void)
+{
+	pthread_mutex_init(&book.lock, NULL);
+	book.names = NULL;
+}
+
 /* The lock must be held. Returns the entry of @host, and adds a missing one. Returns NULL if there is no memory. */
 static struct name *name_of(const char *host, bool *ret_new)
 {

@@ -23,6 +23,8 @@
  * - After a failed lookup, the next call starts another lookup and returns at once.
  */
 int address_resolve(const struct uri *uri, bool passive, struct sockaddr_storage ret_addresses[ADDRESS_MAX]);
+/* Forgets all names in a forked child. The parent's threads may have been looking them up. */
+void address_after_fork(void);
 socklen_t address_size(const struct sockaddr_storage *address);
 /* @left addresses are still to be tried, and share the time until @until equally. Returns the deadline of the next
    address, in ns. */

@@ -3,11 +3,14 @@
 #include "fabric/fabric.h"
 
 #include "common/log.h"
+#include "fabric/address.h"
 #include "fabric/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+static _Atomic bool rdma_used; /* in this process or in a parent */
 
 const struct fabric_backend *const fabric_backends[FABRIC_BACKENDS] = {&tcp_backend, &verbs_backend};
 
@@ -118,12 +121,22 @@ static int route_find(struct fabric *fabric, const char *text, struct route *ret
 			continue;
 		if (!fabric->states[i])
 			status = fabric_backends[i]->open(fabric, &fabric->states[i]);
+		if (fabric->states[i] && fabric_backends[i] == &verbs_backend)
+			rdma_used = true;
 		route.backend = fabric_backends[i];
 		route.state = fabric->states[i];
 		*ret_route = route;
 		return status;
 	}
 	return -EINVAL;
+}
+
+int fabric_after_fork(void)
+{
+	if (rdma_used)
+		return -EOPNOTSUPP;
+	address_after_fork();
+	return 0;
 }
 
 int fabric_listen(struct fabric *fabric, const char *uri, struct fabric_listener **ret_listener)

@@ -54,6 +54,7 @@ struct children {
 	bool hung_up;              /* a child has closed its socket, so it has probably ended */
 	_Atomic unsigned answered; /* children whose answers the evictor is to handle (reclaim.h) */
 	_Atomic int announced;     /* socket on which to send the next child's descriptor, or -1 */
+	_Atomic bool unanswered;   /* a fork was announced, and the new child has no answer yet */
 	int spare; /* a descriptor whose number is used for a child if the program uses all others, or -1 */
 	_Atomic unsigned reads; /* reads for children in flight; while it is not 0, the evictor changes no contents */
 	_Atomic bool held_back; /* the evictor waits until `reads` is 0, so the handler starts no read for children */

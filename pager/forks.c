@@ -9,8 +9,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define ANNOUNCE_TRIES 1000u
-#define ANNOUNCE_US 100u
+#define AWAIT_TRIES 2000u /* about 0.2 s */
+#define AWAIT_US 20u
 
 /* --- Messages --------------------------------------------------------------------------------------------------- */
 
@@ -18,14 +18,18 @@ bool forks_announce(struct children *children, int socket)
 {
 	if (!children->core->uffd.sees_forks)
 		return false;
-	/* The handler must first send the previous child's descriptor. If that child's fork has failed, the handler
-	   never sends one, so this wait is limited. */
-	for (unsigned tries = 0; atomic_load(&children->announced) >= 0 && tries < ANNOUNCE_TRIES; tries++)
-		usleep(ANNOUNCE_US);
-	int old = atomic_exchange(&children->announced, socket);
-	if (old >= 0)
-		close(old);
+	atomic_store(&children->unanswered, true);
+	atomic_store(&children->announced, socket);
 	return true;
+}
+
+void forks_await(struct children *children)
+{
+	for (unsigned tries = 0; atomic_load(&children->unanswered) && tries < AWAIT_TRIES; tries++)
+		usleep(AWAIT_US);
+	int left = atomic_exchange(&children->announced, -1);
+	if (left >= 0)
+		close(left);
 }
 
 /* Returns the pager's end of the new child's socket, which the caller owns. Returns -1 if the child was not announced. */
@@ -67,14 +71,6 @@ int forks_read(struct children *children, int fd, struct uffd_message *messages,
 static uint64_t pages_at_fork(const struct children *children, const struct child *parent)
 {
 	return parent ? parent->snapshot.pages : children->core->window->high;
-}
-
-/* Answers a new child with @what, and @uffd or -1. */
-static void answer_fork(int socket, enum pass what, int uffd)
-{
-	const struct pass_message message = {.fd = uffd};
-
-	pass_send(socket, what, &message);
 }
 
 /* Poisons the pages that are far for the new child, whose descriptor is @uffd. If the new child forks meanwhile,
@@ -122,7 +118,7 @@ static void refuse(struct children *children, const struct child *parent, int uf
 	if (poisons)
 		poison_far(children, parent, uffd);
 	if (socket >= 0) {
-		answer_fork(socket, poisons ? PASS_POISONED : PASS_REFUSED, -1);
+		pass_send(socket, poisons ? PASS_POISONED : PASS_REFUSED, &(struct pass_message){.fd = -1});
 		close(socket);
 	}
 	/* Without UFFDIO_POISON, the descriptor stays open until the program ends: far pages must not read as zeroes
@@ -159,7 +155,7 @@ static int enter(struct children *children, const struct child *parent, int uffd
 	return error;
 }
 
-void forks_add(struct children *children, struct child *parent, int uffd)
+static void add(struct children *children, struct child *parent, int uffd)
 {
 	int socket = announced_socket(children, parent);
 	struct child *child;
@@ -181,5 +177,13 @@ void forks_add(struct children *children, struct child *parent, int uffd)
 	if (socket < 0)
 		return;
 	children_connect(children, child, socket);
-	answer_fork(socket, PASS_SERVED, uffd);
+	const struct pass_message message = {.fd = uffd, .count = 1, .words = {snapshot_count(&child->snapshot)}};
+	pass_send(socket, PASS_SERVED, &message);
+}
+
+void forks_add(struct children *children, struct child *parent, int uffd)
+{
+	add(children, parent, uffd);
+	if (!parent)
+		atomic_store(&children->unanswered, false);
 }

@@ -32,8 +32,9 @@
 
 #include "pager/children.h"
 
-/* A thread of the program calls this when it is about to fork. See pager_fork_announce(). */
+/* A thread of the program calls these functions before and after a fork. See pager_fork_announce(). */
 bool forks_announce(struct children *children, int socket);
+void forks_await(struct children *children);
 /* Reads messages of the userfaultfd @fd, as uffd_read() does. A fork's message comes with a descriptor, and the forking
    thread waits until the message is read. If the program uses all its numbers, this function raises the limit for a
    moment. If the limit cannot be raised, `children->spare` makes room. Handler only. */

@@ -41,13 +41,17 @@ const char *pager_kernel_lacks(bool unsafe_dio);
 bool pager_follows_forks(const struct farpage *farpage);
 
 /*
- * Announces that the calling thread is about to fork. The process must not fork in another thread until this fork
- * has returned. The pager owns @socket from then on, and sends the child's userfaultfd over it (pass.h). If the child
+ * Announces that the calling thread is about to fork. The process must not fork in another thread until
+ * pager_fork_await() has returned. The pager owns @socket from then on, and sends the child's userfaultfd over it (pass.h). If the child
  * keeps this userfaultfd open, its far pages do not turn into zeroes when this process ends.
  *
  * Returns false if this pager does not follow forks (see farpage doctor). The caller then still owns @socket.
  */
 bool pager_fork_announce(struct farpage *farpage, int socket);
+/* Must be called in the parent after an announced fork. Waits until the pager has answered the child. So a program that
+   ends as soon as it has forked does not leave the child without an answer. A fork that has failed gets no answer, so
+   this function waits for at most about 0.2 s. */
+void pager_fork_await(struct farpage *farpage);
 
 /* Keeps the page at @address in local memory; see keep_page() in pager/keep.h. Any thread of the program. */
 int pager_keep(struct farpage *farpage, const void *address);

@@ -19,7 +19,7 @@
 #define PASS_WORDS 512u
 
 enum pass {
-	PASS_SERVED = 's',   /* with the child's userfaultfd */
+	PASS_SERVED = 's',   /* with the child's userfaultfd, and a word: how many pages are far for the child */
 	PASS_POISONED = 'p', /* there are too many children: the far pages of this one raise SIGBUS */
 	PASS_REFUSED = 'r',  /* the same, but the kernel lacks UFFDIO_POISON, so this child must end */
 	PASS_REMOVE = 'm',   /* remove these pages, a word with an address for each */

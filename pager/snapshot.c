@@ -49,6 +49,15 @@ void snapshot_inherit(struct snapshot *snapshot, const struct snapshot *from)
 	}
 }
 
+uint64_t snapshot_count(const struct snapshot *snapshot)
+{
+	uint64_t count = 0;
+
+	for (uint64_t i = 0; i < bitmap_bytes(snapshot->pages) / sizeof *snapshot->far; i++)
+		count += (unsigned)__builtin_popcountll(snapshot->far[i]);
+	return count;
+}
+
 uint64_t snapshot_home(const struct snapshot *snapshot, uint64_t page)
 {
 	uint32_t code = snapshot->homes[page];

@@ -56,6 +56,8 @@ static inline void snapshot_add(struct snapshot *snapshot, uint64_t page)
 	bitmap_set(snapshot->far, page, 1, true);
 }
 
+/* Returns how many pages are far. */
+uint64_t snapshot_count(const struct snapshot *snapshot);
 /* @page is not far any more. */
 void snapshot_remove(struct snapshot *snapshot, uint64_t page);
 /* Returns the page of the store that has the contents of the far @page, or SNAPSHOT_LOST. */

@@ -1,6 +1,10 @@
 /*
  * child: handles forked children that outlive their parent and its pager.
  *
+ * If no page of a child is far, it can do without its parent's pager: pages that it lacks were never used, and read as
+ * zeroes. Daemons fork early and so are such children. When the pager's process has ended, such a child ends the
+ * registration of the window. It is then WAITING (preload.h), and soon starts a pager of its own.
+ *
  * If only the pager's process held the child's userfaultfd, the kernel would close the userfaultfd when that process
  * ends. The child's far pages would then read as zeroes. So each child holds its userfaultfd open, too. The pager sends
  * this descriptor to the child during the fork (pager/pass.h). A child announces its own forks over the same socket. A
@@ -10,8 +14,8 @@
  * ended, a thread that touches a far page waits for an answer that nobody will give. The watcher then logs a line and
  * ends the child. A child that touches no far page continues.
  *
- * If there is no room for a socket, the child has no userfaultfd. The watcher ends such a child as soon as the pager's
- * process has ended.
+ * If there is no room for a socket, the child has no userfaultfd. If it may have far pages, the watcher ends it as soon
+ * as the pager's process has ended.
  *
  * Without CAP_SYS_PTRACE the kernel does not report forks. A child then does not have the window at all (farpage.c),
  * but can call exec. If the child touches the window, a signal handler logs the reason, and SIGSEGV ends the child.
@@ -23,9 +27,11 @@
  */
 #include "common/descriptors.h"
 #include "common/log.h"
+#include "fabric/fabric.h"
 #include "pager/pass.h"
 #include "pager/preload/latch.h"
 #include "pager/preload/preload.h"
+#include "pager/uffd.h"
 
 #include <errno.h>
 #include <linux/userfaultfd.h>
@@ -39,12 +45,14 @@
 #include <unistd.h>
 
 #define WATCHER_STACK (64u << 10)
+#define LOCK_POLL_MS 1
 
 static int pager_process = -1; /* the pager's process, a pidfd */
 static pid_t own_pid;
 static int own_uffd = -1;         /* this process's userfaultfd, if it is a child */
 static int pager_socket = -1;     /* to the pager, if this process is a child */
 static bool poisoned;             /* far pages raise SIGBUS, in this process and its children */
+static bool all_local;            /* no page of this child is far */
 static int sockets[2] = {-1, -1}; /* during a fork: the child's end, and the pager's end or -1 */
 static uint64_t limit_before;     /* during a fork: of descriptors_raise_briefly() */
 static struct latch watching;     /* set by the watcher when it needs no more locks */
@@ -104,9 +112,13 @@ void child_prepare(void)
 
 void child_after_in_parent(void)
 {
+	bool announced = sockets[0] >= 0;
+
 	sockets[1] = -1; /* the pager's */
 	close_sockets();
 	restore_limit();
+	if (announced && preload_mode() == PRELOAD_RUNNING)
+		pager_fork_await(preload.farpage);
 }
 
 static void __attribute__((noreturn)) stop(const char *why)
@@ -133,8 +145,8 @@ static void wait_for(int fd)
 		;
 }
 
-/* Receives this child's userfaultfd, or sets `poisoned`. Does not return if the pager's process ends, because far pages
-   may read as zeroes then. */
+/* Receives this child's userfaultfd, or sets `poisoned`. If the pager's process ends and this child may have far pages,
+   does not return, because far pages may read as zeroes then. `all_local` is at first what it was in the parent. */
 static void receive_uffd(void)
 {
 	struct pollfd wanted[] = {{.fd = pager_socket, .events = POLLIN}, {.fd = pager_process, .events = POLLIN}};
@@ -146,7 +158,11 @@ static void receive_uffd(void)
 		poll(wanted, 2, -1);
 	own_uffd = message.fd;
 	poisoned = what == PASS_POISONED;
-	if (poisoned || (what == PASS_SERVED && own_uffd >= 0))
+	if (what == PASS_SERVED && own_uffd >= 0)
+		all_local = message.count == 1 && message.words[0] == 0;
+	else if (what == PASS_REFUSED)
+		all_local = false;
+	if (poisoned || own_uffd >= 0 || all_local)
 		return;
 	if (what == PASS_REFUSED)
 		stop("too many of that one's children live"); /* the pager has counted it */
@@ -165,6 +181,7 @@ static void serve_pager(void)
 			continue;
 		int what = pass_receive(pager_socket, &message);
 		if (what == PASS_REMOVE) {
+			all_local = false; /* first, because this process may fork while pages are removed */
 			remove_pages(&message, pager_socket, own_uffd, pager_process);
 		} else if (what != -EAGAIN) {
 			wanted[1].fd = -1; /* the pager has closed its end */
@@ -172,13 +189,70 @@ static void serve_pager(void)
 	}
 }
 
+static struct uffdio_range window_range(void)
+{
+	return (struct uffdio_range){(uintptr_t)preload.window.base, preload.window.length};
+}
+
+static void close_own(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* Reads the events of forks, which nobody else reads any more. A fork waits until its event is read. When the new child's
+   userfaultfd is closed, the window is ordinary memory there, too. */
+static void let_forks_go(void)
+{
+	struct uffd_message message;
+
+	while (own_uffd >= 0 && uffd_read(own_uffd, &message, 1) == 1)
+		if (message.kind == UFFD_FORKED)
+			close(message.child);
+}
+
+/* Makes the window ordinary memory, so that threads that wait for the ended pager continue. Returns with preload.lock
+   held. A thread that forks holds this lock. */
+static void leave_pager(void)
+{
+	struct uffdio_range all = window_range();
+	struct pollfd event = {.fd = own_uffd, .events = POLLIN};
+
+	if (own_uffd >= 0)
+		ioctl(own_uffd, UFFDIO_UNREGISTER, &all); /* if it fails, close() does the same */
+	while (pthread_mutex_trylock(&preload.lock)) {
+		poll(&event, 1, LOCK_POLL_MS);
+		let_forks_go();
+	}
+	close_own(&own_uffd);
+}
+
+/* Lets this child start a pager of its own. */
+static void go_alone(void)
+{
+	leave_pager();
+	close_own(&pager_socket);
+	close_own(&pager_process);
+	all_local = false;
+	preload.allocated = (int64_t)preload.settings.start_bytes;
+	far_leave_child();
+	pthread_mutex_unlock(&preload.lock);
+	start_again();
+	preload.start_due = true;
+}
+
 static void *watch(void *unused)
 {
-	struct uffdio_range all = {(uintptr_t)preload.window.base, preload.window.length};
+	struct uffdio_range all = window_range();
 
 	(void)unused;
 	latch_set(&watching);
 	serve_pager();
+	if (all_local && fabric_after_fork() == 0) {
+		go_alone();
+		return NULL;
+	}
 	if (own_uffd < 0) {
 		count_stopped();
 		stop("that one has ended");
@@ -247,11 +321,8 @@ void child_after_in_child(void)
 	}
 	preload_near++;
 	/* These two are the parent's. */
-	if (own_uffd >= 0)
-		close(own_uffd);
-	if (pager_socket >= 0)
-		close(pager_socket);
-	own_uffd = -1;
+	close_own(&own_uffd);
+	close_own(&pager_socket);
 	remove_after_in_child();
 	own_pid = getpid();
 	pager_socket = sockets[0];

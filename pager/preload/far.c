@@ -4,10 +4,10 @@
  * Without a pager, madvise(MADV_DONTNEED) empties pages. preload.lock is held, so that no pager starts meanwhile.
  * With a pager, farpage_advise() empties pages.
  *
- * A forked child has no pager of its own. If it emptied pages by madvise(2), the parent's pager would place the pages
- * of the child's snapshot again. So the child maps new memory over the range, with the same protections. This ends the
- * range's registration with the parent's pager. The child's free pages are registered with the parent's pager, too, so
- * an allocation also maps new memory.
+ * A forked child has no pager of its own at first. If it emptied pages by madvise(2), the parent's pager would place the
+ * pages of the child's snapshot again. So the child maps new memory over the range, with the same protections. This ends
+ * the range's registration with the parent's pager. The child's free pages are registered with the parent's pager, too,
+ * so an allocation also maps new memory. far_leave_child() ends all this (child.c).
  *
  * Any thread may call these functions.
  */
@@ -47,7 +47,8 @@ bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_
 	return true;
 }
 
-/* Held while new memory is mapped, while pages are removed (remove.c), and during a fork. */
+/* Held while new memory is mapped, while pages are removed (remove.c), while the process stops being a CHILD, and during
+   a fork. */
 static pthread_mutex_t laying = PTHREAD_MUTEX_INITIALIZER;
 
 void far_lay_lock(void)
@@ -60,12 +61,11 @@ void far_lay_unlock(void)
 	pthread_mutex_unlock(&laying);
 }
 
-static int lay_fresh(char *start, size_t length, int protection)
+/* Maps new memory. The caller holds `laying`. */
+static int lay(char *start, size_t length, int protection)
 {
-	pthread_mutex_lock(&laying);
 	void *got =
 	    kernel_mmap(start, length, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-	pthread_mutex_unlock(&laying);
 
 	if (got == MAP_FAILED)
 		return -errno;
@@ -73,11 +73,74 @@ static int lay_fresh(char *start, size_t length, int protection)
 	return 0;
 }
 
+static int lay_fresh(char *start, size_t length, int protection)
+{
+	far_lay_lock();
+	int error = lay(start, length, protection);
+	far_lay_unlock();
+	return error;
+}
+
+/* Maps new memory if the process is a CHILD. Otherwise does nothing and returns false. */
+static bool lay_in_child(char *start, size_t length, int protection, int *ret_error)
+{
+	bool child = false;
+
+	if (preload_mode() != PRELOAD_CHILD)
+		return false;
+	far_lay_lock();
+	if (preload_mode() == PRELOAD_CHILD) {
+		*ret_error = lay(start, length, protection);
+		child = true;
+	}
+	far_lay_unlock();
+	return child;
+}
+
+/* Returns true if the caller may change protections although it does not wait for the window's lock, because the process
+   is a CHILD. Takes the lock if that is possible: then the process stays a CHILD. */
+static bool child_protects(bool *ret_locked)
+{
+	if (preload_mode() != PRELOAD_CHILD)
+		return false;
+	*ret_locked = pthread_mutex_trylock(&preload.window.protect_lock) == 0;
+	bool child = preload_mode() == PRELOAD_CHILD;
+	if (*ret_locked && !child)
+		pthread_mutex_unlock(&preload.window.protect_lock);
+	return child;
+}
+
 int far_protect(void *address, size_t length, int protection)
 {
-	if (preload_mode() == PRELOAD_CHILD)
-		return kernel_mprotect(address, length, protection);
-	return window_protect(&preload.window, address, length, protection);
+	bool locked;
+
+	if (!child_protects(&locked))
+		return window_protect(&preload.window, address, length, protection);
+	int result = kernel_mprotect(address, length, protection);
+	if (locked)
+		pthread_mutex_unlock(&preload.window.protect_lock);
+	return result;
+}
+
+int far_protect_by_key(void *address, size_t length, int protection, int key)
+{
+	bool locked;
+
+	if (!child_protects(&locked))
+		return window_protect_by_key(&preload.window, address, length, protection, key);
+	int result = kernel_pkey_mprotect(address, length, protection, key);
+	if (locked)
+		pthread_mutex_unlock(&preload.window.protect_lock);
+	return result;
+}
+
+void far_leave_child(void)
+{
+	far_lay_lock();
+	pthread_mutex_lock(&preload.window.protect_lock);
+	preload_wait_again();
+	pthread_mutex_unlock(&preload.window.protect_lock);
+	far_lay_unlock();
 }
 
 int far_protection(const char *start, size_t length, size_t *ret_length)
@@ -96,17 +159,18 @@ int far_protection(const char *start, size_t length, size_t *ret_length)
 	return protection;
 }
 
-/* Maps new memory over the range, with the protections of the memory that it replaces. */
-static int lay_alike(char *start, size_t length)
+/* In a CHILD, maps new memory over the range, with the protections of the memory that it replaces. Otherwise returns
+   false; a part of the range may then be empty already. */
+static bool lay_alike(char *start, size_t length, int *ret_error)
 {
-	int error = 0;
+	bool child = preload_mode() == PRELOAD_CHILD;
 
-	for (size_t step; length && !error; start += step, length -= step) {
+	for (size_t step; length && child && !*ret_error; start += step, length -= step) {
 		int protection = far_protection(start, length, &step);
 
-		error = lay_fresh(start, step, protection);
+		child = lay_in_child(start, step, protection, ret_error);
 	}
-	return error;
+	return child;
 }
 
 static uint64_t uses; /* atomic */
@@ -127,8 +191,8 @@ int far_allocate(size_t length, size_t alignment, void **ret_address)
 
 	far_note_use();
 	int error = window_allocate(&preload.window, length, alignment, &address);
-	if (!error && preload_mode() == PRELOAD_CHILD)
-		error = lay_fresh(address, length, PROT_READ | PROT_WRITE);
+	if (!error)
+		lay_in_child(address, length, PROT_READ | PROT_WRITE, &error);
 	if (!error)
 		*ret_address = address;
 	return error;
@@ -138,8 +202,8 @@ int far_allocate_at(void *address, size_t length)
 {
 	far_note_use();
 	int error = window_allocate_at(&preload.window, address, length);
-	if (!error && preload_mode() == PRELOAD_CHILD)
-		error = lay_fresh(address, length, PROT_READ | PROT_WRITE);
+	if (!error)
+		lay_in_child(address, length, PROT_READ | PROT_WRITE, &error);
 	return error;
 }
 
@@ -161,10 +225,10 @@ int far_discard(char *start, size_t length)
 {
 	int error = 0;
 
+	if (lay_alike(start, length, &error))
+		return error;
 	if (preload_mode() == PRELOAD_WAITING && discard_before_pager(start, length, &error))
 		return error;
-	if (preload_mode() == PRELOAD_CHILD)
-		return lay_alike(start, length);
 	preload_near++;
 	error = farpage_advise(preload.farpage, start, length, FARPAGE_DISCARD);
 	preload_near--;
@@ -226,9 +290,10 @@ void far_free(char *start, size_t length)
 
 		far_next_given_up(start, end, &low, &high);
 		if (low > start) {
-			if (preload_mode() == PRELOAD_CHILD) /* free pages have no access anyway */
-				lay_fresh(start, (size_t)(low - start), PROT_NONE);
-			else
+			int ignored;
+
+			if (!lay_in_child(start, (size_t)(low - start), PROT_NONE,
+					  &ignored)) /* free pages have no access */
 				far_discard(start, (size_t)(low - start));
 			window_free(&preload.window, start, (size_t)(low - start));
 		}

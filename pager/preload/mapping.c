@@ -358,10 +358,10 @@ PRELOAD_EXPORT int pkey_mprotect(void *address, size_t length, int protection, i
 	char *start;
 	size_t covered;
 
-	if (preload_near || !far_clip(address, length, &start, &covered) || preload_mode() == PRELOAD_CHILD)
+	if (preload_near || !far_clip(address, length, &start, &covered))
 		return kernel_pkey_mprotect(address, length, protection, key);
 	note_opening();
-	return window_protect_by_key(&preload.window, address, length, protection, key);
+	return far_protect_by_key(address, length, protection, key);
 }
 
 /* Applies advice to pages of the window. Empties, fetches or evicts pages as advised. Ignores all other known advice:

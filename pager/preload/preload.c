@@ -152,6 +152,13 @@ void preload_run(void)
 	set_mode(PRELOAD_RUNNING);
 }
 
+void preload_wait_again(void)
+{
+	preload.farpage = NULL;
+	preload.counters = NULL;
+	set_mode(PRELOAD_WAITING);
+}
+
 void preload_count(int64_t bytes)
 {
 	if (__atomic_load_n(&preload.mode, __ATOMIC_RELAXED) != PRELOAD_WAITING)

@@ -91,6 +91,8 @@ static inline bool preload_is_far(void)
 void preload_mark(void);
 /* Changes the mode to RUNNING. preload.lock is held. */
 void preload_run(void);
+/* Changes the mode of a CHILD to WAITING. preload.lock is held. */
+void preload_wait_again(void);
 /* Adds @bytes to the estimate of the window's use. @bytes may be negative. */
 void preload_count(int64_t bytes);
 /* Returns true if @name resolves to a function of this library in this process. */
@@ -107,6 +109,9 @@ __attribute__((noreturn)) void preload_give_up(const char *why);
 void preload_start(void);
 /* From this call on, preload_start() has an effect. The constructor calls this function. */
 void start_prepare(void);
+/* Makes another start possible, in a child that starts a pager of its own. Must be called while no thread waits for a
+   start. */
+void start_again(void);
 void start_fork_prepare(void);
 void start_fork_done(bool in_child);
 static inline void preload_start_if_due(void)
@@ -145,6 +150,10 @@ int far_allocate_at(void *address, size_t length);
 /* Calls mprotect(2). Waits while the evictor relies on the protections (take.h). A forked child does not wait,
    because it has no evictor, and its copy of the lock may be held for ever. Returns 0, or -1 with errno. */
 int far_protect(void *address, size_t length, int protection);
+/* Does the same by pkey_mprotect(2). */
+int far_protect_by_key(void *address, size_t length, int protection, int key);
+/* Makes a CHILD WAITING, as preload_wait_again() does, while no other thread maps memory or changes protections. */
+void far_leave_child(void);
 /* Returns the protection at @start, as /proc says, or PROT_READ | PROT_WRITE if /proc cannot be read. Sets
    *@ret_length to the part of @length with this protection. */
 int far_protection(const char *start, size_t length, size_t *ret_length);

@@ -160,6 +160,14 @@ void start_prepare(void)
 	start.ready = true;
 }
 
+void start_again(void)
+{
+	start.made = false;
+	start.wanted = start.done = (struct latch){0};
+	start.begun = 0;
+	start_prepare();
+}
+
 void start_fork_prepare(void)
 {
 	pthread_mutex_lock(&start.under_way);
@@ -171,10 +179,6 @@ void start_fork_done(bool in_child)
 	if (!in_child)
 		return;
 	thread_spares_forget();
-	if (preload_mode() != PRELOAD_WAITING)
-		return;
-	start.made = false;
-	start.wanted = start.done = (struct latch){0};
-	start.begun = 0;
-	start_prepare();
+	if (preload_mode() == PRELOAD_WAITING)
+		start_again();
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The parent of a forked child ends, and with it the pager. The child lives on until it needs a far page. It never reads
-# zeroes in place of far memory.
+# The parent of a forked child ends, and with it the pager. If no page is far, the child gets a pager of its own. Otherwise
+# the child lives on until it needs a far page. It never reads zeroes in place of far memory.
 . tests/lib/donor.sh
 require_userfaultfd
 victim=$1
@@ -23,6 +23,18 @@ for round in 1 2 3; do
 		"" "$(orphan far closed)"
 	matches "round $round: a line says why the orphan without other descriptors is stopped" \
 		"could have brought it, has ended: it is stopped" "$(cat "$FOLDER/err")"
+done
+
+# Daemons fork before they use much memory. Rounds differ in whether the second fork meets the end of the pager.
+for round in {1..10}; do
+	for closed in "" closed; do
+		for twice in "" twice; do
+			name="an orphan${twice:+ of an orphan}${closed:+ without other descriptors} without far pages"
+			expect "round $round: $name can use far memory, and its child, too" grown \
+				"$(orphan early $twice $closed)"
+			expect "round $round: farpage prints nothing about $name" "" "$(cat "$FOLDER/err")"
+		done
+	done
 done
 # A daemon forks twice. The second fork meets the end of the pager in 1 round of 3; then the child of the child is stopped
 # in any case.

@@ -1,18 +1,35 @@
 /*
- * victim_orphan "plain"|"far" ["twice"] ["closed"]: forks a child and ends, so the pager ends, too. The child continues.
+ * victim_orphan "plain"|"far"|"early" ["twice"] ["closed"]: forks a child and ends, so the pager ends, too. The child
+ * continues.
  *   plain   the child needs no far page, and prints "alive"
  *   far     the child reads far memory, and prints "wrong" if contents are wrong, or else "right"
+ *   early   The parent has used an eighth of the memory, so no page is far at the fork. The child uses all of it, and
+ *           forks a child of its own. It prints "wrong" if contents are wrong in one of the two, or else "grown".
  *   twice   the child forks at once and ends, too, and its child does the above
  *   closed  the child first closes all descriptors that it did not open
  */
 #include "tests/func/preload/victim.h"
 
-static int child_main(const char *memory, size_t size, const char *what)
+/* Uses the rest of the memory. Returns true if all contents are right, here and in a forked child. */
+static bool grow(char *memory, size_t filled, size_t size)
+{
+	if (wrong(memory, filled, 1, 0) || not_zero(memory + filled, size - filled))
+		return false;
+	fill(memory, size, 1);
+	pid_t child = fork_child();
+	if (child == 0)
+		_exit(wrong(memory, size, 1, 0) != 0);
+	return wait_for(child) == 0 && !wrong(memory, size, 1, 0);
+}
+
+static int child_main(char *memory, size_t filled, size_t size, const char *what)
 {
 	static char result[] = "right\n";
 
 	if (!strcmp(what, "plain"))
 		memcpy(result, "alive\n", 6);
+	else if (!strcmp(what, "early"))
+		memcpy(result, grow(memory, filled, size) ? "grown\n" : "wrong\n", 6);
 	else if (wrong(memory, size, 1, 0))
 		memcpy(result, "wrong\n", 6);
 	return write(1, result, 6) != 6;
@@ -38,9 +55,10 @@ int main(int argc, char **argv)
 	char *memory = map_memory(size), byte;
 	int parent[2];
 
-	fill(memory, size, 1);
 	if (argc < 2 || pipe(parent))
 		return 1;
+	const size_t filled = strcmp(argv[1], "early") ? size : size / 8;
+	fill(memory, filled, 1);
 	switch (fork()) {
 	case -1:
 		return 1;
@@ -52,7 +70,7 @@ int main(int argc, char **argv)
 			close_others(parent[0]);
 		if (read(parent[0], &byte, 1) != 0) /* waits until the parent has ended */
 			return 1;
-		_exit(child_main(memory, size, argv[1]));
+		_exit(child_main(memory, filled, size, argv[1]));
 	default:
 		return 0;
 	}
