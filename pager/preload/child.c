@@ -3,7 +3,7 @@
  *
  * If no page of a child is far, it can do without its parent's pager: pages that it lacks were never used, and read as
  * zeroes. Daemons fork early and so are such children. When the pager's process has ended, such a child ends the
- * registration of the window. It is then WAITING (preload.h), and soon starts a pager of its own.
+ * registration of the window. It is then WAITING (preload.h), and starts a pager of its own at once.
  *
  * If only the pager's process held the child's userfaultfd, the kernel would close the userfaultfd when that process
  * ends. The child's far pages would then read as zeroes. So each child holds its userfaultfd open, too. The pager sends
@@ -228,7 +228,7 @@ static void leave_pager(void)
 	close_own(&own_uffd);
 }
 
-/* Lets this child start a pager of its own. */
+/* Starts a pager of this child's own. */
 static void go_alone(void)
 {
 	leave_pager();
@@ -239,7 +239,7 @@ static void go_alone(void)
 	far_leave_child();
 	pthread_mutex_unlock(&preload.lock);
 	start_again();
-	preload.start_due = true;
+	start_at_once();
 }
 
 static void *watch(void *unused)

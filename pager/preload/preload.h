@@ -112,6 +112,8 @@ void start_prepare(void);
 /* Makes another start possible, in a child that starts a pager of its own. Must be called while no thread waits for a
    start. */
 void start_again(void);
+/* Starts the pager, and does not wait for it. */
+void start_at_once(void);
 void start_fork_prepare(void);
 void start_fork_done(bool in_child);
 static inline void preload_start_if_due(void)

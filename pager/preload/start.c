@@ -168,6 +168,12 @@ void start_again(void)
 	start_prepare();
 }
 
+void start_at_once(void)
+{
+	preload.start_due = true;
+	want();
+}
+
 void start_fork_prepare(void)
 {
 	pthread_mutex_lock(&start.under_way);

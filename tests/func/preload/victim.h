@@ -77,6 +77,19 @@ static inline char *map_memory(size_t length)
 	return memory;
 }
 
+/* Returns the resident memory of this process in bytes. */
+static inline size_t resident(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	size_t all = 0, pages = SIZE_MAX / PAGE;
+
+	if (file && fscanf(file, "%zu %zu", &all, &pages) != 2)
+		pages = SIZE_MAX / PAGE;
+	if (file)
+		fclose(file);
+	return pages * PAGE;
+}
+
 /* Makes the environment unreadable. A program can move it to memory that becomes far (it does, to change its title). So
    farpage's threads must not read it. */
 static inline void hide_environment(void)

@@ -10,7 +10,8 @@
  */
 #include "tests/func/preload/victim.h"
 
-/* Uses the rest of the memory. Returns true if all contents are right, here and in a forked child. */
+/* Uses the rest of the memory. Returns true if all contents are right, here and in a forked child, and if the memory is
+   within the budget, a third of it. */
 static bool grow(char *memory, size_t filled, size_t size)
 {
 	if (wrong(memory, filled, 1, 0) || not_zero(memory + filled, size - filled))
@@ -19,7 +20,7 @@ static bool grow(char *memory, size_t filled, size_t size)
 	pid_t child = fork_child();
 	if (child == 0)
 		_exit(wrong(memory, size, 1, 0) != 0);
-	return wait_for(child) == 0 && !wrong(memory, size, 1, 0);
+	return wait_for(child) == 0 && !wrong(memory, size, 1, 0) && resident() < size / 2;
 }
 
 static int child_main(char *memory, size_t filled, size_t size, const char *what)

@@ -48,19 +48,6 @@ static void children_read_all_memory_at_once(void)
 	ok(!failed, "each of 4 children reads all memory twice (%u do not)", failed);
 }
 
-/* Returns the resident memory of this process in bytes. */
-static size_t resident(void)
-{
-	FILE *file = fopen("/proc/self/statm", "r");
-	size_t all = 0, pages = SIZE_MAX / PAGE;
-
-	if (file && fscanf(file, "%zu %zu", &all, &pages) != 2)
-		pages = SIZE_MAX / PAGE;
-	if (file)
-		fclose(file);
-	return pages * PAGE;
-}
-
 /* run_victim.sh sets CHILD_MB if memory is far. A child then shares the pages that were local at the fork, a quarter of
    all memory, and has copies of an eighth. */
 static int child_reads_within_its_share(void)

@@ -10,9 +10,9 @@
 
 #define SIZE ((size_t)48 << 20)
 
-static void fill(unsigned char *memory)
+static void fill(unsigned char *memory, size_t size)
 {
-	for (size_t at = 0; at < SIZE; at += 4096)
+	for (size_t at = 0; at < size; at += 4096)
 		memset(memory + at, (int)(at / 4096 % 251), 4096);
 }
 
@@ -49,12 +49,12 @@ int main(int argc, char **argv)
 	const char *how = argc > 1 ? argv[1] : "";
 	unsigned char *memory = take(how);
 
-	fill(memory);
+	fill(memory, strcmp(how, "service") ? SIZE : SIZE / 8);
 	if (!strcmp(how, "fork") && !fork()) {
 		look(memory, "child");
 		return 0;
 	}
-	if (!strcmp(how, "daemon")) {
+	if (!strcmp(how, "daemon") || !strcmp(how, "service")) {
 		if (fork())
 			return 0;
 		setsid();
@@ -64,6 +64,8 @@ int main(int argc, char **argv)
 	}
 	while (wait(NULL) > 0)
 		;
+	if (!strcmp(how, "service"))
+		fill(memory, SIZE);
 	look(memory, how);
 	return 0;
 }
