@@ -106,7 +106,7 @@ static void *look_up_name(void *argument)
 
 void address_after_fork(void)
 {
-	pthread_mutex_init(&book.lock, NULL);
+	book.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	book.names = NULL;
 }
 

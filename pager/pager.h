@@ -42,8 +42,8 @@ bool pager_follows_forks(const struct farpage *farpage);
 
 /*
  * Announces that the calling thread is about to fork. The process must not fork in another thread until
- * pager_fork_await() has returned. The pager owns @socket from then on, and sends the child's userfaultfd over it (pass.h). If the child
- * keeps this userfaultfd open, its far pages do not turn into zeroes when this process ends.
+ * pager_fork_await() has returned. The pager owns @socket from then on, and sends the child's userfaultfd over it
+ * (pass.h). If the child keeps this userfaultfd open, its far pages do not turn into zeroes when this process ends.
  *
  * Returns false if this pager does not follow forks (see farpage doctor). The caller then still owns @socket.
  */
