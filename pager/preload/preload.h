@@ -56,6 +56,7 @@ struct preload {
 	int mode;        /* atomic; read it by preload_mode() */
 	bool far_heap;   /* the library is configured: far threads allocate from the window */
 	bool start_due;  /* the program uses enough of the window; preload_start_if_due() starts the pager */
+	bool orphan;     /* a child whose parent's pager has ended; it starts a pager of its own (child.c) */
 	bool own_malloc; /* the program brings its own malloc (heap.c); set by the constructor */
 	struct window window;
 	struct farpage *farpage;

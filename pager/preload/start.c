@@ -15,8 +15,12 @@
  * (thread_spares_prepare()). These threads sleep until they are needed. A forked child creates its own starter and
  * threads.
  *
+ * An orphan (child.c) may have lost rights that the start needs, for example to read the key. If its start fails, it goes
+ * on without a pager.
+ *
  * Forks wait until a running start has ended. Lock order: under_way, then preload.lock.
  */
+#include "client/store.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/thread.h"
@@ -27,6 +31,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #define STARTER_STACK (512u << 10)
 #define NS_MS UINT64_C(1000000)
@@ -56,7 +61,20 @@ static void check_own_malloc(const struct farpage_options *options)
 		preload_give_up("this program brings its own malloc: its far memory cannot be encrypted");
 }
 
-/* Starts the pager, or ends the process. */
+/* Ends the process after a reason was logged. An orphan is not ended: its memory was local until now, and stays so. */
+static void fail(void)
+{
+	if (!preload.orphan)
+		preload_give_up(NULL);
+	log_error(
+	    "process %d was forked from one that has ended, and cannot start a pager of its own: its memory stays on "
+	    "this machine",
+	    getpid());
+	preload.allocated = INT64_MIN / 2; /* never starts again */
+	preload.start_due = false;
+}
+
+/* Starts the pager, or calls fail(). */
 static void start_pager(void)
 {
 	const struct settings *settings = &preload.settings;
@@ -75,13 +93,19 @@ static void start_pager(void)
 	if (child_open())
 		preload_give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
 	preload.counters = report_claim(settings->report);
-	if (pager_connect(&settings->options, donors_file, settings->user, preload.window.length, &store))
-		preload_give_up(NULL); /* the reason is already logged */
+	if (pager_connect(&settings->options, donors_file, settings->user, preload.window.length, &store)) {
+		fail();
+		return;
+	}
 	/* From here on, the starter must not wait for a thread of the program, because that thread may be waiting
 	   for this lock. */
 	pthread_mutex_lock(&preload.lock);
-	if (pager_open_store(&settings->options, store, &preload.window, preload.counters, &preload.farpage))
-		preload_give_up(NULL);
+	if (pager_open_store(&settings->options, store, &preload.window, preload.counters, &preload.farpage)) {
+		fail();
+		pthread_mutex_unlock(&preload.lock);
+		store_close(store);
+		return;
+	}
 	preload.forks_followed = pager_follows_forks(preload.farpage);
 	preload.start_due = false;
 	report_pager(pager_descriptor(preload.farpage), &preload.window);

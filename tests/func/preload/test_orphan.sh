@@ -33,6 +33,8 @@ for round in {1..5}; do
 		expect "round $round: farpage prints nothing about $name" "" "$(cat "$FOLDER/err")"
 	done
 done
+expect "an orphan that has given up root's rights lives on with local memory" grown "$(orphan early drops)"
+matches "a line says that this orphan's memory stays local" "its memory stays on this machine" "$(cat "$FOLDER/err")"
 # A daemon forks twice. The second fork meets the end of the pager in 1 round of 3; then the child of the child is stopped
 # in any case.
 for round in {1..10}; do

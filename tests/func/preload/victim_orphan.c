@@ -1,5 +1,5 @@
 /*
- * victim_orphan "plain"|"far"|"early" ["twice"] ["closed"]: forks a child and ends, so the pager ends, too. The child
+ * victim_orphan "plain"|"far"|"early" ["twice"] ["closed"] ["drops"]: forks a child and ends, so the pager ends, too. The child
  * continues.
  *   plain   the child needs no far page, and prints "alive"
  *   far     the child reads far memory, and prints "wrong" if contents are wrong, or else "right"
@@ -7,12 +7,13 @@
  *           forks a child of its own. It prints "wrong" if contents are wrong in one of the two, or else "grown".
  *   twice   the child forks at once and ends, too, and its child does the above
  *   closed  the child first closes all descriptors that it did not open
+ *   drops   the child gives up root's rights before its parent ends, so it cannot have a pager of its own. With "early".
  */
 #include "tests/func/preload/victim.h"
 
 /* Uses the rest of the memory. Returns true if all contents are right, here and in a forked child, and if the memory is
-   within the budget, a third of it. */
-static bool grow(char *memory, size_t filled, size_t size)
+   within the budget, a third of it, unless it @stays local. */
+static bool grow(char *memory, size_t filled, size_t size, bool stays)
 {
 	if (wrong(memory, filled, 1, 0) || not_zero(memory + filled, size - filled))
 		return false;
@@ -20,17 +21,17 @@ static bool grow(char *memory, size_t filled, size_t size)
 	pid_t child = fork_child();
 	if (child == 0)
 		_exit(wrong(memory, size, 1, 0) != 0);
-	return wait_for(child) == 0 && !wrong(memory, size, 1, 0) && resident() < size / 2;
+	return wait_for(child) == 0 && !wrong(memory, size, 1, 0) && (resident() < size / 2) == !stays;
 }
 
-static int child_main(char *memory, size_t filled, size_t size, const char *what)
+static int child_main(char *memory, size_t filled, size_t size, const char *what, bool drops)
 {
 	static char result[] = "right\n";
 
 	if (!strcmp(what, "plain"))
 		memcpy(result, "alive\n", 6);
 	else if (!strcmp(what, "early"))
-		memcpy(result, grow(memory, filled, size) ? "grown\n" : "wrong\n", 6);
+		memcpy(result, grow(memory, filled, size, drops) ? "grown\n" : "wrong\n", 6);
 	else if (wrong(memory, size, 1, 0))
 		memcpy(result, "wrong\n", 6);
 	return write(1, result, 6) != 6;
@@ -54,10 +55,11 @@ int main(int argc, char **argv)
 {
 	size_t size = victim_size();
 	char *memory = map_memory(size), byte;
-	int parent[2];
+	int parent[2], ready[2];
 
-	if (argc < 2 || pipe(parent))
+	if (argc < 2 || pipe(parent) || pipe(ready))
 		return 1;
+	const bool drops = has_word(argv, "drops");
 	const size_t filled = strcmp(argv[1], "early") ? size : size / 8;
 	fill(memory, filled, 1);
 	switch (fork()) {
@@ -67,12 +69,16 @@ int main(int argc, char **argv)
 		close(parent[1]);
 		if (has_word(argv, "twice") && fork())
 			return 0;
+		if (drops && (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534)))
+			return 1;
+		close(ready[1]);
 		if (has_word(argv, "closed"))
 			close_others(parent[0]);
 		if (read(parent[0], &byte, 1) != 0) /* waits until the parent has ended */
 			return 1;
-		_exit(child_main(memory, filled, size, argv[1]));
+		_exit(child_main(memory, filled, size, argv[1], drops));
 	default:
-		return 0;
+		close(ready[1]);
+		return drops && read(ready[0], &byte, 1) != 0;
 	}
 }
