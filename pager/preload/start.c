@@ -20,13 +20,14 @@
  *
  * Forks wait until a running start has ended. Lock order: under_way, then preload.lock.
  */
-#include "client/store.h"
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/thread.h"
 #include "pager/preload/latch.h"
 #include "pager/preload/preload.h"
 #include "pager/preload/report.h"
+#include "pager/uffd.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -74,6 +75,18 @@ static void fail(void)
 	preload.start_due = false;
 }
 
+/* Returns true if the process may use userfaultfd. Otherwise logs the reason. */
+static bool may_page(void)
+{
+	int fd = uffd_new(0);
+
+	if (fd < 0)
+		log_error("userfaultfd: %s", format_errno(fd));
+	else
+		close(fd);
+	return fd >= 0;
+}
+
 /* Starts the pager, or calls fail(). */
 static void start_pager(void)
 {
@@ -89,6 +102,11 @@ static void start_pager(void)
 	}
 	if (preload.own_malloc)
 		check_own_malloc(&settings->options);
+	/* pager_open_store() may empty the window if it fails, so an orphan's rights are tested before. */
+	if (preload.orphan && !may_page()) {
+		fail();
+		return;
+	}
 	preload_mark();
 	if (child_open())
 		preload_give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
@@ -100,12 +118,8 @@ static void start_pager(void)
 	/* From here on, the starter must not wait for a thread of the program, because that thread may be waiting
 	   for this lock. */
 	pthread_mutex_lock(&preload.lock);
-	if (pager_open_store(&settings->options, store, &preload.window, preload.counters, &preload.farpage)) {
-		fail();
-		pthread_mutex_unlock(&preload.lock);
-		store_close(store);
-		return;
-	}
+	if (pager_open_store(&settings->options, store, &preload.window, preload.counters, &preload.farpage))
+		preload_give_up(NULL);
 	preload.forks_followed = pager_follows_forks(preload.farpage);
 	preload.start_due = false;
 	report_pager(pager_descriptor(preload.farpage), &preload.window);
