@@ -1,6 +1,7 @@
 /* rig: see rig.h. */
 #include "tests/func/client/rig.h"
 
+#include "client/far_store.h"
 #include "common/clock.h"
 #include "common/random.h"
 #include "wire/wire.h"
@@ -184,6 +185,11 @@ struct far_donor_info rig_figures(const struct rig *rig, unsigned index)
 
 	donor.status = far_query(&rig->config, rig->donors[index].uri, &donor);
 	return donor;
+}
+
+uint64_t rig_time_lost(const struct rig *rig)
+{
+	return ((const struct far *)rig->store)->patience.lost;
 }
 
 struct store_stats rig_stats(const struct rig *rig)

@@ -66,6 +66,8 @@ bool rig_wait_leased(const struct rig *rig, uint64_t bytes);
 bool rig_wait_room(const struct rig *rig);
 
 struct store_stats rig_stats(const struct rig *rig);
+/* Returns how long the store's control thread had no processor, in total, in ns. */
+uint64_t rig_time_lost(const struct rig *rig);
 /*
  * Waits until the figure (a uint64_t at @offset in struct store_stats) is between @least and @most. Returns false after
  * a minute.

@@ -2,7 +2,6 @@
  * Wires that go dead silently, and that lose the donor's messages. Afterwards no page is lost. A dead machine is noticed
  * within a second. In one test a process dies at the other end of the wire. The simulation cuts wires again and again.
  */
-#include "client/far_store.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "tests/func/client/proxy.h"
@@ -38,12 +37,6 @@ static void close_wired(struct rig *rig, struct proxy *proxies, unsigned count)
 		proxy_stop(&proxies[i]);
 }
 
-/* Returns how long the store's control thread had no processor, in total. */
-static uint64_t time_lost(const struct rig *rig)
-{
-	return ((const struct far *)rig->store)->patience.lost;
-}
-
 /* The wire goes dead, as when a machine loses power or a cable is pulled. */
 static void dead_wire_is_noticed_within_a_second(bool busy)
 {
@@ -59,7 +52,7 @@ static void dead_wire_is_noticed_within_a_second(bool busy)
 	traffic_begin(&traffic, &rig, 9);
 	log_begin();
 	sleep_ms(300);
-	lost = time_lost(&rig);
+	lost = rig_time_lost(&rig);
 	died_at = clock_now();
 	proxy_die(&proxies[0], true);
 	for (unsigned i = 0; busy && i < TRAFFIC_DEPTH; i++) {
@@ -72,7 +65,7 @@ static void dead_wire_is_noticed_within_a_second(bool busy)
 		store_submit(rig.queue, &io, 1);
 	}
 	told = log_wait("does not answer (no answer in time)", 1, &told_at);
-	took = told_at - died_at - (time_lost(&rig) - lost);
+	took = told_at - died_at - (rig_time_lost(&rig) - lost);
 	ok(told && took < 1000 * MS, "dead, %s: the loss is noticed after %llu ms of the store's own time", name,
 	   (unsigned long long)(took / MS));
 	sleep_ms(500);

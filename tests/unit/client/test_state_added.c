@@ -205,6 +205,19 @@ static struct deaths deaths_in(void (*change)(void), void (*look)(int copy, stru
 	return deaths;
 }
 
+/* Checks that no death makes the file invalid, and that there were at least @least. @what says what the process did.
+   Returns false if the machine cannot do this. */
+static bool deaths_do_no_harm(const struct deaths *deaths, int least, const char *what)
+{
+	if (deaths->changes < 0) {
+		tap_skip("a process may die at each instruction", "no ptrace here");
+		return false;
+	}
+	ok(deaths->changes >= least && !deaths->refused, "a process may die at each of %d writes while it %s",
+	   deaths->changes, what);
+	return true;
+}
+
 static struct state *in_change;
 
 static void add_donor(void)
@@ -234,13 +247,8 @@ static void a_death_while_a_donor_is_added_leaves_a_valid_file(void)
 	deaths = deaths_in(add_donor, look_for_donor);
 	state_close(in_change, false);
 	close(file);
-	if (deaths.changes < 0) {
-		tap_skip("a process may die at each instruction while it adds a donor", "no ptrace here");
-		return;
-	}
-	ok(deaths.changes >= 2 && !deaths.refused, "a process may die at each of %d writes while it adds a donor",
-	   deaths.changes);
-	ok(deaths.with == 1, "only the last write adds the donor");
+	if (deaths_do_no_harm(&deaths, 2, "adds a donor"))
+		ok(deaths.with == 1, "only the last write adds the donor");
 }
 
 static const char *many[STATE_DONORS + 3];
@@ -278,15 +286,10 @@ static void a_death_while_a_store_of_many_donors_is_created_leaves_none_or_all(v
 	deaths = deaths_in(create_many, look_for_store);
 	state_close(in_change, false);
 	close(file);
-	if (deaths.changes < 0) {
-		tap_skip("a process may die at each instruction while it creates a store", "no ptrace here");
-		return;
-	}
-	ok(deaths.changes > 6 && !deaths.refused, "a process may die at each of %d writes while it creates a store",
-	   deaths.changes);
-	ok(deaths.with == 1 && (int)deaths.without == deaths.changes - 1,
-	   "only the last write makes a store of %u donors, and each other file counts as new",
-	   config_many.donor_count);
+	if (deaths_do_no_harm(&deaths, 7, "creates a store"))
+		ok(deaths.with == 1 && (int)deaths.without == deaths.changes - 1,
+		   "only the last write makes a store of %u donors, and each other file counts as new",
+		   config_many.donor_count);
 }
 
 static void leavings_of_a_death_do_no_harm(void)
