@@ -119,10 +119,10 @@ static int route_find(struct fabric *fabric, const char *text, struct route *ret
 	for (unsigned i = 0; i < FABRIC_BACKENDS; i++) {
 		if (strcmp(fabric_backends[i]->scheme, route.uri.scheme) != 0)
 			continue;
-		if (!fabric->states[i])
+		if (!fabric->states[i]) {
 			status = fabric_backends[i]->open(fabric, &fabric->states[i]);
-		if (fabric->states[i] && fabric_backends[i] == &verbs_backend)
-			rdma_used = true;
+			rdma_used |= status == 0 && fabric_backends[i] == &verbs_backend;
+		}
 		route.backend = fabric_backends[i];
 		route.state = fabric->states[i];
 		*ret_route = route;

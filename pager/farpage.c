@@ -474,14 +474,14 @@ bool pager_follows_forks(const struct farpage *farpage)
 	return farpage->core.uffd.sees_forks;
 }
 
-void pager_fork_await(struct farpage *farpage)
-{
-	forks_await(&farpage->children);
-}
-
 bool pager_fork_announce(struct farpage *farpage, int socket)
 {
 	return forks_announce(&farpage->children, socket);
+}
+
+void pager_fork_await(struct farpage *farpage)
+{
+	forks_await(&farpage->children);
 }
 
 int pager_keep(struct farpage *farpage, const void *address)

@@ -236,22 +236,6 @@ bool window_allocated(struct window *window, const void *address, size_t length)
 	return all;
 }
 
-int window_protect(struct window *window, void *address, size_t length, int protection)
-{
-	pthread_mutex_lock(&window->protect_lock);
-	int result = (int)syscall(SYS_mprotect, address, length, protection);
-	pthread_mutex_unlock(&window->protect_lock);
-	return result;
-}
-
-int window_protect_by_key(struct window *window, void *address, size_t length, int protection, int key)
-{
-	pthread_mutex_lock(&window->protect_lock);
-	int result = (int)syscall(SYS_pkey_mprotect, address, length, protection, key);
-	pthread_mutex_unlock(&window->protect_lock);
-	return result;
-}
-
 unsigned window_run(const struct window *window, uint64_t page, unsigned max)
 {
 	uint64_t total = page_count(window), end = page + max < total ? page + max : total;

@@ -29,7 +29,7 @@ struct window {
 	_Atomic uint64_t high;        /* one more than the highest page ever allocated; read without the lock */
 	uint64_t allocated;           /* number of pages */
 	bool adopted;                 /* the caller made the mapping, so window_release() does not unmap it */
-	bool mediated;                /* protections change only by window_protect*() */
+	bool mediated;                /* protections change only while protect_lock is held */
 	pthread_mutex_t protect_lock; /* held while protections change, and while the evictor relies on them */
 	pthread_mutex_t lock;
 };
@@ -67,12 +67,6 @@ int window_take(struct window *window, void *address, size_t length);
 /* Frees the allocated pages of the range and makes them PROT_NONE. */
 void window_free(struct window *window, void *address, size_t length);
 bool window_allocated(struct window *window, const void *address, size_t length);
-
-/* Calls mprotect(2) on a range, inside the window or not. Waits while the evictor relies on the protections
-   (take.c). Returns 0, or -1 with errno. */
-int window_protect(struct window *window, void *address, size_t length, int protection);
-/* Does the same with pkey_mprotect(2). */
-int window_protect_by_key(struct window *window, void *address, size_t length, int protection, int key);
 
 /* Counts the allocated pages from @page on, up to the first free page, and at most @max. Takes no lock, so other
    threads may change the pages meanwhile. */

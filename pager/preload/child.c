@@ -236,7 +236,6 @@ static void go_alone(void)
 	close_own(&pager_process);
 	all_local = false;
 	preload.orphan = true;
-	preload.allocated = (int64_t)preload.settings.start_bytes;
 	far_leave_child();
 	pthread_mutex_unlock(&preload.lock);
 	start_again();

@@ -97,41 +97,36 @@ static bool lay_in_child(char *start, size_t length, int protection, int *ret_er
 	return child;
 }
 
-/* Returns true if the caller may change protections although it does not wait for the window's lock, because the process
-   is a CHILD. Takes the lock if that is possible: then the process stays a CHILD. */
-static bool child_protects(bool *ret_locked)
+/* Waits while the evictor relies on the protections, and returns true with the lock held. A CHILD does not wait. If this
+   returns false, the process is a CHILD, and the lock is not held. */
+static bool lock_protections(void)
 {
-	if (preload_mode() != PRELOAD_CHILD)
-		return false;
-	*ret_locked = pthread_mutex_trylock(&preload.window.protect_lock) == 0;
-	bool child = preload_mode() == PRELOAD_CHILD;
-	if (*ret_locked && !child)
+	pthread_mutex_t *lock = &preload.window.protect_lock;
+
+	if (pthread_mutex_trylock(lock) == 0)
+		return true;
+	return preload_mode() != PRELOAD_CHILD && pthread_mutex_lock(lock) == 0;
+}
+
+static int unlock_protections(bool locked, int result)
+{
+	if (locked)
 		pthread_mutex_unlock(&preload.window.protect_lock);
-	return child;
+	return result;
 }
 
 int far_protect(void *address, size_t length, int protection)
 {
-	bool locked;
+	bool locked = lock_protections();
 
-	if (!child_protects(&locked))
-		return window_protect(&preload.window, address, length, protection);
-	int result = kernel_mprotect(address, length, protection);
-	if (locked)
-		pthread_mutex_unlock(&preload.window.protect_lock);
-	return result;
+	return unlock_protections(locked, kernel_mprotect(address, length, protection));
 }
 
 int far_protect_by_key(void *address, size_t length, int protection, int key)
 {
-	bool locked;
+	bool locked = lock_protections();
 
-	if (!child_protects(&locked))
-		return window_protect_by_key(&preload.window, address, length, protection, key);
-	int result = kernel_pkey_mprotect(address, length, protection, key);
-	if (locked)
-		pthread_mutex_unlock(&preload.window.protect_lock);
-	return result;
+	return unlock_protections(locked, kernel_pkey_mprotect(address, length, protection, key));
 }
 
 void far_leave_child(void)
@@ -290,12 +285,13 @@ void far_free(char *start, size_t length)
 
 		far_next_given_up(start, end, &low, &high);
 		if (low > start) {
+			const size_t count = (size_t)(low - start);
 			int ignored;
 
-			if (!lay_in_child(start, (size_t)(low - start), PROT_NONE,
-					  &ignored)) /* free pages have no access */
-				far_discard(start, (size_t)(low - start));
-			window_free(&preload.window, start, (size_t)(low - start));
+			/* Free pages have no access. */
+			if (!lay_in_child(start, count, PROT_NONE, &ignored))
+				far_discard(start, count);
+			window_free(&preload.window, start, count);
 		}
 		if (high > low)
 			lay_fresh(low, (size_t)(high - low), PROT_NONE);
