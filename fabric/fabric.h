@@ -69,6 +69,10 @@ struct fabric_config {
 	/* If operations are in flight and no answer arrives for this many ms, the connection ends with -ETIMEDOUT. 0
 	   means 800. */
 	unsigned io_ms;
+	/* When connections arrive faster than they can be handled, a tcp:// listener closes some of them without an
+	   event, but none for whose private data this function returns true. NULL: it knows no peer. */
+	bool (*known)(void *user, const void *private_data, size_t size);
+	void *known_user; /* @user of known() */
 };
 
 #define FABRIC_CONFIG_DEFAULT ((struct fabric_config){.depth = 256, .spin_us = 50, .connect_ms = 2000, .io_ms = 800})

@@ -169,6 +169,15 @@ static void request_take(struct donor *donor, const struct fabric_event *event)
 		request_attach(donor, event->conn, &hello);
 }
 
+bool connection_is_known(void *user, const void *data, size_t size)
+{
+	const struct donor *donor = user;
+	struct wire_reject reject;
+	struct wire_hello hello;
+
+	return !handshake_hello(data, size, &hello, &reject) && lease_session_is_known(donor->book, hello.id);
+}
+
 /* --- Sending --------------------------------------------------------------------------------------------- */
 
 /*

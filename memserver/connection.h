@@ -42,6 +42,10 @@ struct connection {
 /* Handles one event of a connection or a connect request. */
 void connection_event(struct donor *donor, const struct fabric_event *event);
 
+/* Returns true if the private data of a connect request names a client that has a session. For `known` in struct
+   fabric_config: @donor is a struct donor. */
+bool connection_is_known(void *donor, const void *data, size_t size);
+
 /* Sends a message to a session's client. Does nothing if the session has no connection. */
 void connection_send(struct donor *donor, uint32_t session, const struct wire_message *message);
 

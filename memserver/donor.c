@@ -54,7 +54,9 @@ int donor_open(const struct donor_config *config, struct donor **ret_donor)
 	status = slab_open(&config->slabs, &donor->worker);
 	if (status < 0)
 		goto fail;
-	status = fabric_open(&config->fabric, &donor->fabric);
+	donor->config.fabric.known = connection_is_known;
+	donor->config.fabric.known_user = donor;
+	status = fabric_open(&donor->config.fabric, &donor->fabric);
 	if (status < 0)
 		goto fail;
 	status = fabric_domain_open(&donor->lobby);

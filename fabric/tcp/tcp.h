@@ -130,6 +130,8 @@ struct tcp_conn {
 	struct tcp_incoming incoming;
 };
 
+#define TCP_RECENT 64
+
 struct tcp_listener {
 	struct fabric_listener base;
 	struct poller_source source;
@@ -137,6 +139,9 @@ struct tcp_listener {
 	TAILQ_ENTRY(tcp_listener) link;
 	bool ready;
 	uint64_t retry_at; /* when to accept again, after the process ran out of descriptors */
+	bool crowded;
+	uint64_t recent[TCP_RECENT]; /* origins of the last connections, a ring */
+	unsigned recent_next;        /* free-running */
 };
 
 struct tcp {
@@ -189,6 +194,17 @@ void tcp_reject(struct fabric_conn *conn, const void *private_data, size_t priva
 void tcp_heard(struct tcp_conn *conn);
 /* Goes on with connecting and the greetings. Returns true if anything was done. */
 bool tcp_setup_step(struct tcp_conn *conn);
+
+/*
+ * tcp_crowd.c. Connections wait in a queue of the kernel until they are accepted. When this queue is full, the kernel
+ * drops connections of all hosts alike, and a client tries again only after one second. So when the queue is half full
+ * (crowded), connections from hosts that make many of them are closed at once, unless the fabric's user knows the peer
+ * (`known` in struct fabric_config).
+ */
+/* Must be called before connections of @listener are accepted. Reads how full the queue is. */
+void tcp_crowd_look(struct tcp_listener *listener);
+/* Must be called for each accepted socket. Returns true if the caller must close @fd. */
+bool tcp_crowd_refuses(struct tcp_listener *listener, int fd, uint64_t origin);
 
 /* tcp_output.c */
 /* Appends a frame. The queue has space for all frames that can be in it at a time, so this cannot fail. */

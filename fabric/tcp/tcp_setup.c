@@ -16,10 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BACKLOG 1024
+/* The most connections that wait in the kernel. By default Linux allows no more (/proc/sys/net/core/somaxconn). */
+#define BACKLOG 4096
 /* The most accepted connections that no poll has read from yet. Further ones wait in the kernel. Otherwise, when many
    connections arrive at once, arriving_make_room() would close some of them before their greetings are read. */
 #define UNHEARD_MAX 16
+/* The most connections accepted in one poll. */
+#define ACCEPTS_MAX 64
 /* The pause before accepting again, after the process ran out of descriptors. */
 #define RETRY_NS (100 * 1000000ull)
 /* listen_at() tries LISTEN_TRIES times to listen on a port that is in use, with this pause between two tries. */
@@ -31,6 +34,7 @@
 #define KEEPALIVE_INTERVAL 5
 #define KEEPALIVE_COUNT 3
 
+/* Accepted sockets inherit these options from the listening socket. */
 static void socket_tune(int fd)
 {
 	const struct {
@@ -280,6 +284,7 @@ static int listen_once(const struct sockaddr_storage *address)
 	if (fd < 0)
 		return errno == EAFNOSUPPORT ? -EADDRNOTAVAIL : -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	socket_tune(fd);
 	if (bind(fd, (const struct sockaddr *)address, address_size(address)) == 0 && listen(fd, BACKLOG) == 0)
 		return fd;
 	status = -errno;
@@ -396,7 +401,6 @@ static void conn_arrive(struct tcp_listener *listener, int fd, const struct sock
 		close(fd);
 		return;
 	}
-	socket_tune(fd);
 	address_name("tcp", address, conn->base.peer);
 	conn->base.origin = address_origin(address);
 	tcp_conn_open(conn, fd);
@@ -414,11 +418,18 @@ static void listener_poll(struct tcp_listener *listener, uint64_t now)
 	const struct tcp *tcp = listener->tcp;
 
 	listener->ready = false;
-	while (tcp->unheard < UNHEARD_MAX) {
+	if (tcp->unheard < UNHEARD_MAX)
+		tcp_crowd_look(listener);
+	/* Limits the time that a flood takes from established connections. */
+	for (unsigned i = 0; i < ACCEPTS_MAX && tcp->unheard < UNHEARD_MAX; i++) {
 		struct sockaddr_storage address;
 		socklen_t size = sizeof address;
 		int fd = accept4(listener->source.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+		if (fd >= 0 && tcp_crowd_refuses(listener, fd, address_origin(&address))) {
+			close(fd);
+			continue;
+		}
 		if (fd >= 0) {
 			conn_arrive(listener, fd, &address, now);
 			continue;
