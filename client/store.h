@@ -65,7 +65,7 @@ struct store_done {
 };
 
 struct store_stats {
-	uint64_t pages_live;              /* pages with contents on donors */
+	uint64_t pages_live;              /* pages with contents on donors, and those being written or copied now */
 	uint64_t bytes_leased;            /* slabs that this store leases, in bytes */
 	uint64_t bytes_available;         /* bytes that could still be leased, according to the donors' last figures */
 	bool donors_clear;                /* a donor is full, but clears slabs that it will lend again */
