@@ -5,6 +5,9 @@
  * - close_range() and closefrom() skip such descriptors.
  * - dup2() and dup3() neither replace nor duplicate such descriptors.
  *
+ * While the pager starts, it makes descriptors, and each is noted only some microseconds later. So close_range() and
+ * closefrom() first wait until the start is over, at most as long as a thread that touches the window.
+ *
  * In near threads, which run the code of farpage and its libraries, these functions close any descriptor. This file
  * does not intercept system calls that the program makes itself, such as syscall(SYS_close_range, ...).
  *
@@ -62,6 +65,7 @@ PRELOAD_EXPORT int close_range(unsigned first, unsigned last, int flags)
 	   farpage's descriptors are close-on-exec anyway. */
 	if (flags & ~(int)CLOSE_RANGE_UNSHARE || first > last || preload_near)
 		return kernel_close_range(first, last, flags);
+	start_settle();
 	for (uint64_t at = first; at < end;) {
 		uint64_t noted = descriptors_find(at, end);
 

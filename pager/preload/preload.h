@@ -115,6 +115,8 @@ void start_prepare(void);
 void start_again(void);
 /* Starts the pager, and does not wait for it. */
 void start_at_once(void);
+/* Waits until no start is under way, at most as long as preload_start(). Any thread, also in a signal handler. */
+void start_settle(void);
 void start_fork_prepare(void);
 void start_fork_done(bool in_child);
 static inline void preload_start_if_due(void)

@@ -134,8 +134,8 @@ static void *starter(void *unused)
 	latch_await(&start.wanted);
 	pthread_mutex_lock(&start.under_way);
 	start_pager();
+	latch_set(&start.done); /* first, because a child that is forked once the lock is free must find it set */
 	pthread_mutex_unlock(&start.under_way);
-	latch_set(&start.done);
 	return NULL;
 }
 
@@ -183,6 +183,15 @@ void preload_start(void)
 		return; /* before the library's constructor; a later call starts the pager */
 	struct entry entry = entry_begin();
 	want();
+	await();
+	entry_end(entry, 0);
+}
+
+void start_settle(void)
+{
+	if (!latch_is_set(&start.wanted) || latch_is_set(&start.done))
+		return;
+	struct entry entry = entry_begin();
 	await();
 	entry_end(entry, 0);
 }
