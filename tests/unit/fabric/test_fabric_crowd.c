@@ -1,6 +1,8 @@
-/* More connections arrive than the donor handles: the host that makes them waits, other hosts and known peers do not. */
+/* More connections arrive than the donor handles: it turns the host that makes them away, but no other host and no known
+   peer. */
 #include "common/descriptors.h"
 #include "fabric/tcp/tcp_frame.h"
+#include "tests/lib/loopback.h"
 #include "tests/unit/fabric/pair.h"
 
 #include <sys/resource.h>
@@ -14,10 +16,7 @@ static int flood[FLOOD];
 /* Connects from @from, and sends a greeting with @text. Returns the socket. */
 static int connect_from(const struct pair *pair, const char *from, const char *text)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-				 .sin_port = htons(fabric_listener_port(pair->donor.listener))};
-	struct sockaddr_in source = {.sin_family = AF_INET};
+	struct sockaddr_in to = loopback(fabric_listener_port(pair->donor.listener)), source = {.sin_family = AF_INET};
 	struct tcp_greeting greeting = {.magic = TCP_MAGIC, .version = TCP_VERSION, .kind = TCP_CONNECT, .depth = 16};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
