@@ -20,8 +20,8 @@ struct ask {
 
 /* Calls @question for each of the @count @asks, in several threads. Returns when all calls have returned. */
 void ask_all(struct ask *asks, unsigned count, void (*question)(struct ask *ask));
-/* A question for ask_all(). Calls far_query(), which writes the donor's figures to ask->answer, a struct far_donor_info.
-   far_query() logs a line if it fails. */
+/* A question for ask_all(). Calls far_query(), which writes the donor's figures to ask->answer, a struct
+   far_donor_info. far_query() logs a line if it fails. */
 void ask_figures(struct ask *ask);
 
 /* Reads the key from the file @path into @key, and makes @config use this key and the name of this process's user. @key

@@ -1,6 +1,6 @@
 /*
- * subcommands: runs commands that have commands of their own, called verbs (`farpage disk attach`), and reads the parts of
- * a command line that many commands share. commands.h says how commands and verbs are called.
+ * subcommands: runs commands that have commands of their own, called verbs (`farpage disk attach`), and reads the parts
+ * of a command line that many commands share. commands.h says how commands and verbs are called.
  */
 #ifndef CLI_SUBCOMMANDS_H
 #define CLI_SUBCOMMANDS_H

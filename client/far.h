@@ -123,8 +123,8 @@ struct far_config {
 	 *               timeout_ms, but at most 10 s.
 	 */
 	struct fabric_config fabric;
-	/* The most requests in flight on a queue: a power of two, at most 512. 0 means 512. Each queue has memory for as
-	   many. */
+	/* The most requests in flight on a queue: a power of two, at most 512. 0 means 512. Each queue has memory for
+	   as many. */
 	unsigned queue_depth;
 };
 

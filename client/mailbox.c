@@ -82,8 +82,8 @@ void mailbox_put_break(struct mailbox *mailbox, unsigned donor, uint32_t round, 
 
 bool mailbox_has_breaks(struct mailbox *mailbox)
 {
-	/* Not relaxed: this load must not come before mailbox_control_is_awake(), or the break of a queue that found the
-	   control thread awake would wait for another wake-up. */
+	/* Not relaxed: this load must not come before mailbox_control_is_awake(), or the break of a queue that found
+	   the control thread awake would wait for another wake-up. */
 	return atomic_load(&mailbox->broke) && atomic_exchange(&mailbox->broke, false);
 }
 

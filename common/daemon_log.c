@@ -31,8 +31,8 @@ struct entry {
 	size_t length;
 };
 
-/* Appends "NAME=VALUE" and a newline. Cuts a long value. Replaces control characters: after a newline, a value of a peer
-   would be read as another field. */
+/* Appends "NAME=VALUE" and a newline. Cuts a long value. Replaces control characters: after a newline, a value of a
+   peer would be read as another field. */
 static void field_add(struct entry *entry, const char *name, const char *value, size_t length)
 {
 	const size_t name_length = strlen(name), room = ENTRY_MAX - entry->length;

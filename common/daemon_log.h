@@ -1,12 +1,13 @@
 /*
- * daemon_log: the log of a daemon. Lines to the journal become entries with fields, and lines to a regular file begin with
- * the time. On a terminal or a pipe, lines stay as they are.
+ * daemon_log: the log of a daemon. Lines to the journal become entries with fields, and lines to a regular file begin
+ * with the time. On a terminal or a pipe, lines stay as they are.
  *
  * Theory of operation. If standard error is the journal (log.h), each line is sent to journald as one datagram, in the
  * journal's native protocol (https://systemd.io/JOURNAL_NATIVE_PROTOCOL/). Its fields are PRIORITY, SYSLOG_IDENTIFIER,
- * MESSAGE, and those of log_event(): MESSAGE_ID, DONOR, CLIENT, DEVICE. sd_journal_send(3) is not used, because it waits
- * while journald is stopped. Clients would then miss heartbeats of the donor, and journald itself may wait for pages on
- * a device. A datagram that cannot be sent at once is written to standard error instead, as a line without fields.
+ * MESSAGE, and those of log_event(): MESSAGE_ID, DONOR, CLIENT, DEVICE. sd_journal_send(3) is not used, because it
+ * waits while journald is stopped. Clients would then miss heartbeats of the donor, and journald itself may wait for
+ * pages on a device. A datagram that cannot be sent at once is written to standard error instead, as a line without
+ * fields.
  *
  * A daemon that was started from the journal may later replace its standard error by the kernel's log, because journald
  * may wait for it. Its lines are still sent to journald, because a datagram never waits. If standard error is replaced

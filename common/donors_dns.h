@@ -1,7 +1,7 @@
 /*
  * donors_dns: finds donors by DNS. "dns+srv://NAME" stands for the donors in the SRV records (RFC 2782) of
- * _farpage._tcp.NAME. If NAME begins with "_", the records of NAME itself are used. The second label of NAME is then the
- * scheme of the donors: "dns+srv://_farpage._rdma.NAME" names donors by rdma://.
+ * _farpage._tcp.NAME. If NAME begins with "_", the records of NAME itself are used. The second label of NAME is then
+ * the scheme of the donors: "dns+srv://_farpage._rdma.NAME" names donors by rdma://.
  *
  * Priorities and weights do not matter, because a client uses all donors. The donors are sorted by their addresses, so
  * that every lookup gives the same order.

@@ -1,6 +1,6 @@
 /*
- * events: the MESSAGE_ID of each event for which an operator may want an alert. The manual pages farpage-memserver(8) and
- * farpage-blockdev(8) list them. An event keeps its ID when its text changes.
+ * events: the MESSAGE_ID of each event for which an operator may want an alert. The manual pages farpage-memserver(8)
+ * and farpage-blockdev(8) list them. An event keeps its ID when its text changes.
  */
 #ifndef COMMON_EVENTS_H
 #define COMMON_EVENTS_H

@@ -14,8 +14,8 @@
 int group_file_path(const char *folder, const char *file, char ret_path[PATH_MAX]);
 /* Does the same as text_file_read(). */
 ssize_t group_file_read(const char *folder, const char *file, char *ret_text, size_t size);
-/* Reads the number after the first @word, which may be empty, in the first 4 KiB of the file. It is UINT64_MAX for "max".
-   Returns 0, -EINVAL if there is none, or another -errno. */
+/* Reads the number after the first @word, which may be empty, in the first 4 KiB of the file. It is UINT64_MAX for
+   "max". Returns 0, -EINVAL if there is none, or another -errno. */
 int group_file_number(const char *folder, const char *file, const char *word, uint64_t *ret_number);
 /* Does the same as text_file_write(). */
 int group_file_write(const char *folder, const char *file, const char *text);

@@ -1,11 +1,11 @@
 /*
  * log: see log.h.
  *
- * Theory of operation. A line consists of priority, name, text and newline. The functions in `struct log_daemon` can add
- * the time, or send the text to the journal. log_line() builds the line in a buffer on
- * the stack and writes it by one write(2), so that lines of several threads or processes do not mix. Control characters
- * are replaced by '?'. So text from a peer or from a file can neither look like a second line nor control a terminal. A
- * line that is too long ends in "...".
+ * Theory of operation. A line consists of priority, name, text and newline. The functions in `struct log_daemon` can
+ * add the time, or send the text to the journal. log_line() builds the line in a buffer on the stack and writes it by
+ * one write(2), so that lines of several threads or processes do not mix. Control characters are replaced by '?'. So
+ * text from a peer or from a file can neither look like a second line nor control a terminal. A line that is too long
+ * ends in "...".
  *
  * Threads that send heartbeats or answer page faults also log, so logging must not block for long. If nobody reads the
  * pipe or terminal, it becomes full. The first line then waits up to LOG_PATIENCE_NS, and is dropped if there is still
@@ -114,8 +114,8 @@ __attribute__((format(printf, 3, 0))) static void log_append(char line[LOG_LINE_
 }
 
 /* Returns true if a write to the descriptor, a file of this mode, may block, as for pipes, sockets and terminals. Other
-   files are not polled: for the kernel's log, /dev/kmsg, poll(2) never reports that it is writable, although a write never
-   blocks. */
+   files are not polled: for the kernel's log, /dev/kmsg, poll(2) never reports that it is writable, although a write
+   never blocks. */
 static bool log_may_wait(mode_t mode)
 {
 	return S_ISFIFO(mode) || S_ISSOCK(mode) || (S_ISCHR(mode) && isatty(settings.fd));
@@ -164,7 +164,8 @@ static void log_line(enum log_level level, const struct log_fields *fields, cons
 	int saved = errno;
 	char line[LOG_LINE_MAX];
 	struct stat stat;
-	/* The descriptor may have become another one by dup2(2) since log_set_fd(), so it is looked at for each line. */
+	/* The descriptor may have become another one by dup2(2) since log_set_fd(), so it is looked at for each line.
+	   */
 	mode_t mode = fstat(settings.fd, &stat) < 0 ? 0 : stat.st_mode;
 	size_t prefix = log_prefix(line, level, mode), length = prefix;
 	errno = saved; /* log_append() prints it by %m */

@@ -203,8 +203,8 @@ struct start {
 	int listener;
 };
 
-/* The library's thread inherits the scheduling policy of its creator. So a thread of its own creates it: a caller with a
-   real-time policy keeps that, and need not leave it for a moment. */
+/* The library's thread inherits the scheduling policy of its creator. So a thread of its own creates it: a caller with
+   a real-time policy keeps that, and need not leave it for a moment. */
 static void *start_main(void *argument)
 {
 	const struct start *start = argument;

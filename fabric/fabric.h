@@ -81,9 +81,9 @@ struct fabric_config {
 int fabric_open(const struct fabric_config *config, struct fabric **ret_fabric);
 /* Ends all connections and listeners without further events, and frees them. NULL is allowed. */
 void fabric_close(struct fabric *fabric);
-/* Prepares a forked child to open fabrics of its own. The child never uses or closes its parent's fabrics. Must be called
-   before any other function. Returns 0, or -EOPNOTSUPP if the parent has used an RDMA device: librdmacm keeps the device's
-   context for the whole process, and a child cannot use it (ibv_fork_init(3)). */
+/* Prepares a forked child to open fabrics of its own. The child never uses or closes its parent's fabrics. Must be
+   called before any other function. Returns 0, or -EOPNOTSUPP if the parent has used an RDMA device: librdmacm keeps
+   the device's context for the whole process, and a child cannot use it (ibv_fork_init(3)). */
 int fabric_after_fork(void);
 
 /* Operations of peers on this process's memory. Operations over RDMA are not counted, because only the device sees

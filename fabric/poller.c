@@ -1,5 +1,5 @@
-/* poller: see poller.h. With EPOLLONESHOT, epoll disarms each source that it reports. A source is added to the epoll set
-   when it is armed first, because epoll reports errors even of a descriptor that is not armed. */
+/* poller: see poller.h. With EPOLLONESHOT, epoll disarms each source that it reports. A source is added to the epoll
+   set when it is armed first, because epoll reports errors even of a descriptor that is not armed. */
 #include "fabric/poller.h"
 
 #include <errno.h>

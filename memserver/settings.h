@@ -58,8 +58,8 @@ int settings_parse_sizes(struct settings *settings, const struct machine_memory 
 int settings_check_sizes(struct settings *settings, const struct machine_memory *memory);
 /* Checks that `failure_domain`, if given, is a valid name (wire.h). */
 int settings_check_failure_domain(const struct settings *settings);
-/* *ret_loopback says whether all of @uri's addresses are loopback. Returns 0, -EINVAL if @uri is malformed, or -ENOENT if
-   its name does not resolve. */
+/* *ret_loopback says whether all of @uri's addresses are loopback. Returns 0, -EINVAL if @uri is malformed, or -ENOENT
+   if its name does not resolve. */
 int settings_is_loopback(const char *uri, bool *ret_loopback);
 
 #endif

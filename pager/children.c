@@ -295,8 +295,8 @@ void children_rehome(struct children *children, uint64_t page, uint64_t home)
 		if (child->uffd < 0 || !snapshot_needs(&child->snapshot, page))
 			continue;
 		if (home == SNAPSHOT_LOST && reclaim_forget(child, page)) {
-			/* The child has a copy. The copy is write-protected, so the child would drop it if it were asked
-			   for it. */
+			/* The child has a copy. The copy is write-protected, so the child would drop it if it were
+			   asked for it. */
 			snapshot_remove(&child->snapshot, page);
 			continue;
 		}
@@ -405,8 +405,8 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 		result = check_share(children);
 	if (result)
 		return result;
-	/* check_share() may have asked the child for this page. That happens if the fault is late, and the page has been
-	   placed for another thread. */
+	/* check_share() may have asked the child for this page. That happens if the fault is late, and the page has
+	   been placed for another thread. */
 	if (reclaim_is_asked(child, page) || core_claim(core, 1, 0) == 0)
 		return -EAGAIN;
 	result = (clean ? uffd_copy_protected : uffd_copy)(child->uffd, address, data, STORE_PAGE, NULL);

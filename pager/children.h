@@ -2,15 +2,15 @@
  * children: answers the faults of forked processes that do not call exec. Such a process still sees the program's
  * memory as it was at the fork.
  *
- * Theory of operation. Each child has an entry, which the handler makes at the fork (forks.h). The entry has the child's
- * *snapshot* (snapshot.h): the pages that are *far* for the child. The *home* of a far page is the page of the store
- * that has its contents. If a child faults on a far page, the handler answers with the contents of the home. If a
+ * Theory of operation. Each child has an entry, which the handler makes at the fork (forks.h). The entry has the
+ * child's *snapshot* (snapshot.h): the pages that are *far* for the child. The *home* of a far page is the page of the
+ * store that has its contents. If a child faults on a far page, the handler answers with the contents of the home. If a
  * child faults on any other page, the handler answers with zeroes, because that page was untouched at the fork.
  *
  * Pages given to children count against the program's budget. When children use three eighths of it, the pager takes
  * pages back (reclaim.h). At a half, faults of children wait for that. If no child can give pages back, children may
- * use three quarters. farpage *denies* a page beyond that, a page that there is no memory for, and a lost page. Touching
- * a denied page raises SIGBUS in the child. farpage logs the first page that it denies to a child.
+ * use three quarters. farpage *denies* a page beyond that, a page that there is no memory for, and a lost page.
+ * Touching a denied page raises SIGBUS in the child. farpage logs the first page that it denies to a child.
  *
  * When a child has ended or called exec, its descriptor answers ESRCH. The handler then releases the memory that the
  * child's pages used. After the last child, the handler discards contents that only children could still read.
@@ -80,16 +80,16 @@ static inline bool children_has(const struct child *child, unsigned born)
 
 /* How to answer a fault of @child on @page. */
 enum child_fault {
-	CHILD_ZEROES, /* by children_answer() with zeroes: the page was untouched at the fork, or the child has discarded it */
-	CHILD_FAR,   /* by children_answer() with the contents of the page's home */
-	CHILD_ASKED, /* later, when the child has answered (reclaim.h) */
-	CHILD_LOST   /* by children_deny() */
+	CHILD_ZEROES, /* by children_answer() with zeroes: untouched at the fork, or discarded by the child */
+	CHILD_FAR,    /* by children_answer() with the contents of the page's home */
+	CHILD_ASKED,  /* later, when the child has answered (reclaim.h) */
+	CHILD_LOST    /* by children_deny() */
 };
 /* If it returns CHILD_FAR, sets *@ret_home to the page of the store to read. The caller is a user of this page, and
    calls shadows_drop() later. Handler only. */
 enum child_fault children_look(struct children *children, const struct child *child, uint64_t page, uint64_t *ret_home);
-/* Returns true if the page @home of the store can be read for children now. The caller has added to `reads` before. Handler
-   only. */
+/* Returns true if the page @home of the store can be read for children now. The caller has added to `reads` before.
+   Handler only. */
 bool children_may_read(const struct children *children, uint64_t home);
 /* @child wants to write to a write-protected page. Returns false if the fault must wait, because the page is asked.
    Otherwise the handler ends the protection, and then calls children_written(). Handler only. */
@@ -100,8 +100,8 @@ void children_written(struct children *children, struct child *child, uint64_t p
 /* Reads the messages that @child has sent over its socket. The caller holds `lock`. Handler only. */
 void children_hear(struct children *children, struct child *child);
 /* Places @page in @child and wakes the threads that wait for it. @data is the contents, or NULL for zeroes. The page
-   becomes a clean copy if @clean is true, and otherwise the child's own. Denies the page if the machine has no memory or
-   the children have used their share. Returns 0, or -EAGAIN if the budget has no free page yet, if a child removes
+   becomes a clean copy if @clean is true, and otherwise the child's own. Denies the page if the machine has no memory
+   or the children have used their share. Returns 0, or -EAGAIN if the budget has no free page yet, if a child removes
    pages, or if an event of the child must be read first. Handler only. */
 int children_answer(struct children *children, struct child *child, uint64_t page, const void *data, bool clean);
 /* Places @page of a read-ahead in @child, as a clean copy. @data is the contents of @home. Returns false if that is not
@@ -127,8 +127,8 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 int children_enter(struct children *children, uint64_t pages, int uffd, struct child **ret_child);
 /* @child gets @socket, and owns it. Handler only. */
 void children_connect(struct children *children, struct child *child, int socket);
-/* Removes children that have ended, except the child whose userfaultfd is @except. Returns true if this function removed
-   any child. Handler only. */
+/* Removes children that have ended, except the child whose userfaultfd is @except. Returns true if this function
+   removed any child. Handler only. */
 bool children_remove_ended(struct children *children, int except);
 /* Measures the tables of @child. */
 void children_measure(struct child *child);

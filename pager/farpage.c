@@ -33,8 +33,8 @@
 #define VICTIMS_SHARE 24u
 #define VICTIMS_MIN 128u /* least and most pages of the victim buffer */
 #define VICTIMS_MAX 16384u
-/* There are this fraction of the window's pages as shadows (shadows.h). A window of `farpage run` is at least four times
-   what donors can store. */
+/* There are this fraction of the window's pages as shadows (shadows.h). A window of `farpage run` is at least four
+   times what donors can store. */
 #define SHADOWS_SHARE 4u
 #define BACKUP_SHARE 32u /* pages that wait for the backup's disk get at most this fraction of the budget */
 #define BATCH_SHARE 128  /* a batch of the evictor is this fraction of the budget; 1 to 2 batches are kept free */

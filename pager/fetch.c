@@ -387,8 +387,8 @@ static unsigned free_group(struct handler *handler)
 	return group;
 }
 
-/* Reads @count pages, beginning with that of @fault, into the frames of @group. Their contents are at @home and the pages
-   after it. */
+/* Reads @count pages, beginning with that of @fault, into the frames of @group. Their contents are at @home and the
+   pages after it. */
 static void submit_group(struct handler *handler, unsigned group, const struct fault *fault, uint64_t home,
 			 unsigned count)
 {
@@ -429,8 +429,8 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
 	return count;
 }
 
-/* Returns true if the contents of the far @page of @child are at @home and can be read now. The caller then is a user of
-   @home. */
+/* Returns true if the contents of the far @page of @child are at @home and can be read now. The caller then is a user
+   of @home. */
 static bool is_readable_at(struct children *children, const struct child *child, uint64_t page, uint64_t home)
 {
 	uint64_t found;

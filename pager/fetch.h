@@ -45,12 +45,12 @@ void fetch_page(struct handler *handler, const struct fault *fault, uint64_t hom
 /* Reads up to @length pages from @page on, at most the handler's `ahead`. Stops before the first page that is not
    far, or when only memory for demanded pages is left. Returns the number of pages. */
 unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length);
-/* Reads up to @length pages after the page of @fault for the child that faulted. @home is the page of the store that has
-   the contents of that page. Stops before the first page that is not far for the child, or whose contents are not at the
-   next page of the store. Returns the number of pages. */
+/* Reads up to @length pages after the page of @fault for the child that faulted. @home is the page of the store that
+   has the contents of that page. Stops before the first page that is not far for the child, or whose contents are not
+   at the next page of the store. Returns the number of pages. */
 unsigned fetch_ahead_for_child(struct handler *handler, const struct fault *fault, uint64_t home, unsigned length);
-/* Returns true if @page is part of a read-ahead for @child in flight. When it has been read, threads that wait for it are
-   woken. */
+/* Returns true if @page is part of a read-ahead for @child in flight. When it has been read, threads that wait for it
+   are woken. */
 bool fetch_comes(const struct handler *handler, const struct child *child, uint64_t page);
 /* Processes the answers that have arrived. Returns their number. */
 unsigned fetch_poll(struct handler *handler);

@@ -39,8 +39,8 @@ struct follow {
 	_Atomic int alone;
 };
 void follow_init(struct follow *follow);
-/* Pins the calling thread to the processor of @thread, which faulted at @now (ns). @own: it is a thread of this process,
-   and not of a forked child. */
+/* Pins the calling thread to the processor of @thread, which faulted at @now (ns). @own: it is a thread of this
+   process, and not of a forked child. */
 void follow_thread(struct follow *follow, pid_t thread, bool own, uint64_t now);
 /* Pins the evictor, which calls this, to the processor of the only thread that faults. Unpins the evictor if several
    threads fault or @allowed is false. *@cpu is the processor to which the evictor is pinned, or -1; the caller

@@ -1,10 +1,10 @@
 /*
- * shadows: the pages of the store beyond those of the window. A shadow has contents that only forked children need: a page
- * that a child has written, or what a page was before its parent changed it.
+ * shadows: the pages of the store beyond those of the window. A shadow has contents that only forked children need: a
+ * page that a child has written, or what a page was before its parent changed it.
  *
- * Theory of operation. The contents of a shadow never change. Several children can use one shadow, and a read of it is a
- * user, too. The last user to leave frees the shadow. While a write of the shadow is in flight, the shadow stays until the
- * write is complete.
+ * Theory of operation. The contents of a shadow never change. Several children can use one shadow, and a read of it is
+ * a user, too. The last user to leave frees the shadow. While a write of the shadow is in flight, the shadow stays
+ * until the write is complete.
  *
  * The word of a shadow (pages.h) stays in the state PAGE_UNTOUCHED. A shadow in use has the mark PAGE_SNAPSHOT, so that
  * the writer repeats a failed write.

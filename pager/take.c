@@ -146,8 +146,8 @@ static void take_by_copy(struct take *take, struct taken *taken, unsigned first,
 }
 
 /*
- * Returns how many pages the kernel has moved to @to without counting them. No page was present at @to before the move, so
- * the move brought every page that is present there now.
+ * Returns how many pages the kernel has moved to @to without counting them. No page was present at @to before the move,
+ * so the move brought every page that is present there now.
  *
  * If a page's table entry changes during the move (the kernel clears its Accessed bit, for example), Linux retries
  * the page. From 6.18 on, Linux sets a flag for the retry, and does not clear the flag. So Linux moves the page without

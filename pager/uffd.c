@@ -63,8 +63,8 @@ static int probe_features(uint64_t *ret_features)
 	return result;
 }
 
-/* Read before the program runs, because the program may move its environment to memory that becomes far. A forked child's
-   watcher (preload/child.c) opens a mover, and must not touch far memory. */
+/* Read before the program runs, because the program may move its environment to memory that becomes far. A forked
+   child's watcher (preload/child.c) opens a mover, and must not touch far memory. */
 static bool move_forbidden;
 
 static void __attribute__((constructor)) read_environment(void)

@@ -39,8 +39,8 @@ struct uffd_message {
 	int child; /* UFFD_FORKED: the child's descriptor, which the receiver owns */
 };
 
-/* Opens a descriptor by userfaultfd(2), or from /dev/userfaultfd if the system call is not permitted. @flags: O_NONBLOCK
-   or 0. Returns the descriptor, -EPERM, -ENOSYS or another -errno. */
+/* Opens a descriptor by userfaultfd(2), or from /dev/userfaultfd if the system call is not permitted. @flags:
+   O_NONBLOCK or 0. Returns the descriptor, -EPERM, -ENOSYS or another -errno. */
 int uffd_new(int flags);
 /* Returns true if this kernel has UFFDIO_MOVE, or if no userfaultfd can be opened to find out. */
 bool uffd_can_move(void);

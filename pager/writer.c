@@ -39,8 +39,8 @@ static void count_failing(struct writer *writer, bool full, bool clears, uint64_
 	writer->full_ns = full && !clears ? writer->full_ns + passed : 0;
 }
 
-/* Full donors get less time than donors out of reach, because waiting rarely helps. It helps if a donor clears slabs. The
-   clearing of tens of GiB after the end of another client takes longer than FULL_MS. */
+/* Full donors get less time than donors out of reach, because waiting rarely helps. It helps if a donor clears slabs.
+   The clearing of tens of GiB after the end of another client takes longer than FULL_MS. */
 static void consider_stopping(struct writer *writer, int status)
 {
 	struct store_stats stats;

@@ -24,8 +24,8 @@ struct writer {
 	struct core *core;
 	struct store_queue *queue;
 	int epoll; /* wakes the evictor: has the queue's descriptor and the evictor's kick */
-	/* When the last write failed, for how long writes have failed, and for how long the donors have been full without
-	   clearing slabs. All are 0 while writes succeed. */
+	/* When the last write failed, for how long writes have failed, and for how long the donors have been full
+	   without clearing slabs. All are 0 while writes succeed. */
 	uint64_t failed_at, failing_ns, full_ns;
 	uint32_t run_frame, run_count; /* the frames of the write that is being built */
 	struct store_io staged[TAKE_MAX];
@@ -55,7 +55,8 @@ void writer_sleep(struct writer *writer, int timeout_ms);
 /* Waits until no write is in flight. All that was staged has been submitted. */
 void writer_drain(struct writer *writer);
 /* Reads the donors' contents of @count pages, at most WRITER_READS, into frames of the victim buffer. No write of these
-   pages is in flight. Waits, and processes completed writes meanwhile. Sets ret_status[] to 0 or -errno for each page. */
+   pages is in flight. Waits, and processes completed writes meanwhile. Sets ret_status[] to 0 or -errno for each page.
+   */
 void writer_read(struct writer *writer, const uint64_t *pages, const uint32_t *frames, int *ret_status, unsigned count);
 
 #endif

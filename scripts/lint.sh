@@ -30,6 +30,16 @@ check_format() {
 	return $status
 }
 
+# clang-format wraps code, but not comments (ReflowComments). Tabs are eight columns wide.
+check_width() {
+	local file status=0
+	for file in $(files '*.[ch]'); do
+		expand "$file" | awk -v file="$file" 'length > 120 { print file ":" FNR ": " length " columns, above 120"; bad = 1 } END { exit bad }' ||
+			status=1
+	done
+	return $status
+}
+
 # Every header stands on its own, under both compilers.
 check_headers() {
 	local header compiler status=0
@@ -81,7 +91,7 @@ check_prose() {
 failed=0
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
-for check in format headers cppcheck tidy shell python manual prose; do
+for check in format width headers cppcheck tidy shell python manual prose; do
 	if "check_$check" >"$output" 2>&1; then
 		echo "ok      $check"
 	else

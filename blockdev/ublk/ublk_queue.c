@@ -219,8 +219,8 @@ static void queue_answered(struct ublk_queue *queue)
 	queue->unanswered_since = 0;
 }
 
-/* Polls while requests are in progress. The caller has submitted all entries of the ring. Returns true if there is work,
-   or false if the thread shall sleep. */
+/* Polls while requests are in progress. The caller has submitted all entries of the ring. Returns true if there is
+   work, or false if the thread shall sleep. */
 static bool queue_spin(struct ublk_queue *queue)
 {
 	bool last = false;

@@ -17,8 +17,8 @@ extern const struct table_column disk_columns[DISK_COLUMNS];
 /* Asks the daemon of the device @name. If the daemon does not answer, the figures are read from the device's folder.
    Returns an object that the caller releases with json_object_put(). */
 struct json_object *disk_ask(const char *name, enum disk_state *ret_state);
-/* Asks the daemons of all devices, and appends an object for each device to the JSON array @disks. *@ret_status gets the
-   exit status of a list of these devices. Returns 0, or -errno if the devices cannot be listed. */
+/* Asks the daemons of all devices, and appends an object for each device to the JSON array @disks. *@ret_status gets
+   the exit status of a list of these devices. Returns 0, or -errno if the devices cannot be listed. */
 int disks_ask(struct json_object *disks, int *ret_status);
 void disk_fill(struct json_object *disk, char row[DISK_COLUMNS][TABLE_CELL_MAX]);
 

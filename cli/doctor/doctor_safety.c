@@ -10,8 +10,8 @@
  *   A reserve makes a lack of memory unlikely.
  * - Safe: none of these problems. There is an RDMA device that works without the kernel, and ublk with recovery.
  *
- * The reserve is vm.min_free_kbytes. farpage swap on raises it while its device exists (blockdev/host/watermarks.h), and
- * doctor_swap_reserves() reports it.
+ * The reserve is vm.min_free_kbytes. farpage swap on raises it while its device exists (blockdev/host/watermarks.h),
+ * and doctor_swap_reserves() reports it.
  */
 #include "cli/doctor/internal.h"
 #include "common/uri.h"

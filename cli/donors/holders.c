@@ -79,8 +79,8 @@ static void name_format(const struct wire_message *holder, char name[2 * WIRE_NA
 		snprintf(name + 2 * i, 3, "%02x", holder->holder_reply.name[i]);
 }
 
-/* Writes when the client got its first slab, as ps(1) does. If this was within a day, writes the time. If it was within a
-   year, writes the day. Otherwise writes the year. */
+/* Writes when the client got its first slab, as ps(1) does. If this was within a day, writes the time. If it was within
+   a year, writes the day. Otherwise writes the year. */
 static void since_format(const struct wire_message *holder, char since[SINCE_MAX])
 {
 	const time_t now = time(NULL), start = now - (time_t)holder->holder_reply.held_s;

@@ -1,5 +1,6 @@
 /*
- * holders: farpage donors holders, which lists the clients that lease a donor's slabs. commands.h says how it is called.
+ * holders: farpage donors holders, which lists the clients that lease a donor's slabs. commands.h says how it is
+ * called.
  *
  * Threads: the caller's.
  */

@@ -224,8 +224,8 @@ static int step_command(struct roll *roll)
 
 /* --- The return ------------------------------------------------------------------------------------------ */
 
-/* Waits until the donor answers, and with --restarts until it has been restarted. Returns COMMAND_OK and the open visit,
-   or COMMAND_FAILED. */
+/* Waits until the donor answers, and with --restarts until it has been restarted. Returns COMMAND_OK and the open
+   visit, or COMMAND_FAILED. */
 static int step_return(struct roll *roll)
 {
 	const uint64_t end = clock_now() + roll->return_s * UINT64_C(1000000000);

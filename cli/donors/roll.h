@@ -1,6 +1,6 @@
 /*
- * roll: farpage donors roll, which drains donors one after the other, and runs a command for each. commands.h says how it
- * is called.
+ * roll: farpage donors roll, which drains donors one after the other, and runs a command for each. commands.h says how
+ * it is called.
  *
  * Theory of operation. The steps for each donor:
  *

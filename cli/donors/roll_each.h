@@ -1,9 +1,9 @@
 /*
  * roll_each: runs the command of `farpage donors roll` for one donor.
  *
- * Theory of operation. /bin/sh runs the command. The command's environment names the donor. If the roll has the terminal,
- * the command shares the roll's process group, so that the command may ask for a password, and Ctrl-C reaches both.
- * Otherwise the command has a process group of its own, and the roll passes signals on to this whole group.
+ * Theory of operation. /bin/sh runs the command. The command's environment names the donor. If the roll has the
+ * terminal, the command shares the roll's process group, so that the command may ask for a password, and Ctrl-C reaches
+ * both. Otherwise the command has a process group of its own, and the roll passes signals on to this whole group.
  *
  * Threads: the command's only thread.
  */

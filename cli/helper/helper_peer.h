@@ -3,9 +3,9 @@
  *
  * Theory of operation. The kernel has recorded the process that called connect(2), and its user. This process may end
  * at any time, and its number may go to a process of another user. So a pidfd (pidfd_open(2)) refers to it. Linux has
- * no call that moves a pidfd's process into a control group; only the number can be used. While a process is traced, its
- * number stays its own even after its end, because the tracer must first take notice of that. So a child of the helper
- * traces the process (ptrace(2)), then makes sure that this number is still that of the pidfd, and moves it. The
+ * no call that moves a pidfd's process into a control group; only the number can be used. While a process is traced,
+ * its number stays its own even after its end, because the tracer must first take notice of that. So a child of the
+ * helper traces the process (ptrace(2)), then makes sure that this number is still that of the pidfd, and moves it. The
  * traced process does not stop, and the tracing ends with the child.
  *
  * Before Linux 6.5 the kernel gives no pidfd of the process that called connect(2), but only its number. If that
@@ -31,8 +31,8 @@ struct helper_peer {
 	int fd; /* a pidfd; the kernel closes it when the helper ends */
 };
 
-/* Finds the process that has connected @socket. Returns 0 or -errno: -ESRCH if the process has ended, -EPERM if it is in
-   another user namespace or its user has no account. */
+/* Finds the process that has connected @socket. Returns 0 or -errno: -ESRCH if the process has ended, -EPERM if it is
+   in another user namespace or its user has no account. */
 int helper_peer_find(int socket, struct helper_peer *ret_peer);
 /* Returns true if the process has not ended. */
 bool helper_peer_lives(const struct helper_peer *peer);

@@ -8,9 +8,9 @@
  * other groups to this device, too. The guard (run_guard.h) removes the group, and a device that was made for this
  * run, even if this process is killed.
  *
- * Only root can make such a group and such a device. For an ordinary user the helper makes them (helper_call.h), with the
- * administrator's donors. The child that will run the command asks the helper, which moves this child into the group.
- * Then this process reads the group's figures, as root would.
+ * Only root can make such a group and such a device. For an ordinary user the helper makes them (helper_call.h), with
+ * the administrator's donors. The child that will run the command asks the helper, which moves this child into the
+ * group. Then this process reads the group's figures, as root would.
  *
  * The command may end before processes that it has started. Such processes may have pages on the device, so this
  * process waits until the last one has ended.

@@ -87,7 +87,8 @@ static const char *swapless(const struct squeeze_group *group)
 	return NULL;
 }
 
-/* Warns if this process is in the group: reclaiming makes this process wait, and the kernel counts that in its group. */
+/* Warns if this process is in the group: reclaiming makes this process wait, and the kernel counts that in its group.
+   */
 static void own_group_warn(const struct squeeze_group *group)
 {
 	char path[PATH_MAX], own[PATH_MAX];
@@ -124,8 +125,8 @@ int squeeze_group_open(const char *name, struct squeeze_group *ret_group)
 
 /* --- Reading and reclaiming ------------------------------------------------------------------------------- */
 
-/* Returns @status, or -ENOENT if it is the error of a group that no longer exists. The kernel answers -ENODEV for a file
-   that was opened just before its group was removed. A missing file of an existing group is -ENODATA. */
+/* Returns @status, or -ENOENT if it is the error of a group that no longer exists. The kernel answers -ENODEV for a
+   file that was opened just before its group was removed. A missing file of an existing group is -ENODATA. */
 static int or_gone(const struct squeeze_group *group, int status)
 {
 	if (status == -ENODEV || (status < 0 && access(group->folder, F_OK) < 0))

@@ -1,5 +1,6 @@
 /*
- * farpage top: shows the runs, the block devices and the donors of this machine, again and again, on the whole terminal.
+ * farpage top: shows the runs, the block devices and the donors of this machine, again and again, on the whole
+ * terminal.
  *
  * Theory of operation. At each interval the main thread reads the figures of the runs (runs.h) and of the devices
  * (disk_table.h), and draws them together with the last answers of the donors. A donor may take 1.5 s to answer. So

@@ -140,8 +140,8 @@ static void asked_take(struct backup *backup)
 {
 	struct backup_io *io = atomic_exchange(&backup->asked, NULL), *first = NULL, *next;
 
-	/* The stack `asked` has the newest request on top. The loop reverses the order, because requests are carried out in
-	   the order in which they came. */
+	/* The stack `asked` has the newest request on top. The loop reverses the order, because requests are carried
+	   out in the order in which they came. */
 	for (; io; io = next) {
 		next = io->next;
 		io->next = first;

@@ -25,7 +25,8 @@
  * Patience with a donor that has the last copy of a page is longer: last_ns. A copy is the last one if no donor that is
  * UP has another. So an outage of all donors, for example while a switch starts again, loses nothing. The caller knows
  * which copies there are. When patience is over (comeback_is_overdue()), it calls comeback_needed() or
- * comeback_not_needed(). A donor that is not needed any more, because another one is back, has patience_ns from then on.
+ * comeback_not_needed(). A donor that is not needed any more, because another one is back, has patience_ns from then
+ * on.
  *
  * Some donors become LOST earlier. If a connection was reset and the donor's machine then refuses connections for
  * COMEBACK_REFUSED_NS, the donor's program has ended and its memory is gone. If the last connection ended because the
@@ -138,8 +139,8 @@ enum comeback_step comeback_denied(struct comeback *comeback);
 void comeback_waits(struct comeback *comeback, uint64_t since);
 /* Returns true if the next comeback_tick() will make the donor LOST because patience is over. */
 bool comeback_is_overdue(const struct comeback *comeback, uint64_t now);
-/* The donor is overdue, and has the last copy of a page. Prolongs patience by a step, at most to last_ns. Returns true if
-   this has just begun. */
+/* The donor is overdue, and has the last copy of a page. Prolongs patience by a step, at most to last_ns. Returns true
+   if this has just begun. */
 bool comeback_needed(struct comeback *comeback, uint64_t now);
 /* The donor is overdue, and has no last copy. If it had one before, its patience begins anew. */
 void comeback_not_needed(struct comeback *comeback, uint64_t now);

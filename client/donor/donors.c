@@ -470,8 +470,8 @@ static uint64_t tell_due(const struct far *far, const struct far_donor *donor)
 	return patience_at(&far->patience, donor->away_at + DONORS_TELL_NS);
 }
 
-/* Prolongs the patience with a donor that has the last copy of a page. But an adoption must succeed or fail soon, because
-   the keeper waits for it. */
+/* Prolongs the patience with a donor that has the last copy of a page. But an adoption must succeed or fail soon,
+   because the keeper waits for it. */
 static void donor_keep_waiting(struct far *far, unsigned index, uint64_t now)
 {
 	struct far_donor *donor = &far->donors[index];
@@ -485,8 +485,8 @@ static void donor_keep_waiting(struct far *far, unsigned index, uint64_t now)
 }
 
 /*
- * Returns until when the donor needs no tick, unless there is news of it. A donor that is up has only heartbeats to wait
- * for. With many donors most wait at any time, and are skipped without a look at their state. Heartbeats to more
+ * Returns until when the donor needs no tick, unless there is news of it. A donor that is up has only heartbeats to
+ * wait for. With many donors most wait at any time, and are skipped without a look at their state. Heartbeats to more
  * than FAR_DONORS_EAGER donors are up to a DONORS_BEAT_PART of their period late, so that one wake-up sends many.
  */
 static uint64_t quiet_until(const struct far *far, const struct far_donor *donor)

@@ -22,9 +22,9 @@
  * tried again.
  *
  * Places. A store with a donors file has FAR_DONORS_MORE places more than donors when it is opened, and at most
- * FAR_DONORS_MAX. A donor keeps its place until the store is closed, because queues and messages refer to places. So the
- * places limit how many different donors a store can have in its lifetime. With a state file, added donors are recorded
- * there, so a process that adopts the store knows them.
+ * FAR_DONORS_MAX. A donor keeps its place until the store is closed, because queues and messages refer to places. So
+ * the places limit how many different donors a store can have in its lifetime. With a state file, added donors are
+ * recorded there, so a process that adopts the store knows them.
  *
  * Names. The resolver may block for seconds, but the control thread must send heartbeats. So a donor that is added
  * later must have a numeric address. Donors that the file names when the store is opened may have names.

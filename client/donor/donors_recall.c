@@ -12,8 +12,8 @@
 #define PRESSING_NS (5000 * NS_PER_MS)
 
 /* Counts and logs pages that were lost because their slabs were taken before the pages could be moved. @uri is the
-   donor, or NULL if it is unknown. @lost is the number of pages. Also logs pages that became KEPT: @kept is the value of
-   integrity.kept before the slabs were taken. */
+   donor, or NULL if it is unknown. @lost is the number of pages. Also logs pages that became KEPT: @kept is the value
+   of integrity.kept before the slabs were taken. */
 static void lost_tell(struct far *far, const char *uri, uint64_t lost, uint64_t kept)
 {
 	donors_tell_kept(far, kept);

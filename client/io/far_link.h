@@ -43,8 +43,8 @@ static inline bool far_link_is_usable(const struct far_queue *queue, unsigned do
 	       link->round == atomic_load_explicit(&queue->far->donors[donor].round, memory_order_acquire);
 }
 
-/* If the queue connects late, and has not tried to connect in the donor's round, begins to connect. far_queue.c has this
-   function. */
+/* If the queue connects late, and has not tried to connect in the donor's round, begins to connect. far_queue.c has
+   this function. */
 void far_link_need(struct far_queue *queue, unsigned donor);
 /* Returns true if the queue connects late, and its connection to the donor is being made. When it is established or has
    failed, parked requests are tried again. */

@@ -67,9 +67,9 @@ void far_request_look(struct far_queue *queue);
    anew. */
 void far_request_ended(struct far_queue *queue, uint16_t request);
 
-/* Returns true if a read of the request must not be sent to the donor, because the donor has failed the request. If more
-   donors have failed it than `failed` can hold, no further donor is asked: its pages are then read one by one, or the
-   read fails. */
+/* Returns true if a read of the request must not be sent to the donor, because the donor has failed the request. If
+   more donors have failed it than `failed` can hold, no further donor is asked: its pages are then read one by one, or
+   the read fails. */
 static inline bool far_request_has_failed_on(const struct far_request *request, unsigned donor)
 {
 	return few_donors_has(&request->failed, donor) || few_donors_is_full(&request->failed);

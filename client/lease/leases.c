@@ -382,8 +382,8 @@ void leases_donor_back(struct leases *leases, unsigned donor, uint64_t held, uin
 	leases_wants_resume(leases, now);
 }
 
-/* Returns the chunk's FULL slot on @donor, or -1. *@ret_others says if another FULL slot is on a donor that is not lost,
-   or (@near) that is in reach. */
+/* Returns the chunk's FULL slot on @donor, or -1. *@ret_others says if another FULL slot is on a donor that is not
+   lost, or (@near) that is in reach. */
 static int chunk_copy(const struct leases *leases, uint32_t index, unsigned donor, bool near, bool *ret_others)
 {
 	struct chunk_slot slots[FAR_SLOTS_MAX];

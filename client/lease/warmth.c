@@ -71,8 +71,8 @@ static unsigned told_count(const struct wire_message *message)
 	return count;
 }
 
-/* Adds the chunk to the messages for its donors, if it must be reported. Returns false if one of these messages is full.
-   The next call of warmth_tell() then begins with this chunk. */
+/* Adds the chunk to the messages for its donors, if it must be reported. Returns false if one of these messages is
+   full. The next call of warmth_tell() then begins with this chunk. */
 static bool chunk_tell(struct warmth *warmth, const struct chunk_table *table, uint64_t index,
 		       const struct donor_set *donors, struct donor_set *used)
 {

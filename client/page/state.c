@@ -370,8 +370,8 @@ static const char *header_fault(const struct state_header *header, uint64_t leng
 	return NULL;
 }
 
-/* Logs and returns true if the store's donors are not those of the configuration. Returns false with a donors file: donors
-   are then added and removed after the adoption. */
+/* Logs and returns true if the store's donors are not those of the configuration. Returns false with a donors file:
+   donors are then added and removed after the adoption. */
 static bool donors_contradict(struct state *state, const struct far_config *config)
 {
 	const unsigned count = state_donor_count(state);

@@ -20,8 +20,8 @@
  * Without CAP_SYS_PTRACE the kernel does not report forks. A child then does not have the window at all (farpage.c),
  * but can call exec. If the child touches the window, a signal handler logs the reason, and SIGSEGV ends the child.
  *
- * A fork needs descriptors in both processes, and the program may have used all its numbers. So the limit on descriptors
- * is raised until the fork is done.
+ * A fork needs descriptors in both processes, and the program may have used all its numbers. So the limit on
+ * descriptors is raised until the fork is done.
  *
  * Threads: child_prepare() and child_after_*() run in the forking thread; in the parent, preload.lock is held.
  */
@@ -201,8 +201,8 @@ static void close_own(int *fd)
 	*fd = -1;
 }
 
-/* Reads the events of forks, which nobody else reads any more. A fork waits until its event is read. When the new child's
-   userfaultfd is closed, the window is ordinary memory there, too. */
+/* Reads the events of forks, which nobody else reads any more. A fork waits until its event is read. When the new
+   child's userfaultfd is closed, the window is ordinary memory there, too. */
 static void let_forks_go(void)
 {
 	struct uffd_message message;

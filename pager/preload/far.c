@@ -4,10 +4,10 @@
  * Without a pager, madvise(MADV_DONTNEED) empties pages. preload.lock is held, so that no pager starts meanwhile.
  * With a pager, farpage_advise() empties pages.
  *
- * A forked child has no pager of its own at first. If it emptied pages by madvise(2), the parent's pager would place the
- * pages of the child's snapshot again. So the child maps new memory over the range, with the same protections. This ends
- * the range's registration with the parent's pager. The child's free pages are registered with the parent's pager, too,
- * so an allocation also maps new memory. far_leave_child() ends all this (child.c).
+ * A forked child has no pager of its own at first. If it emptied pages by madvise(2), the parent's pager would place
+ * the pages of the child's snapshot again. So the child maps new memory over the range, with the same protections. This
+ * ends the range's registration with the parent's pager. The child's free pages are registered with the parent's pager,
+ * too, so an allocation also maps new memory. far_leave_child() ends all this (child.c).
  *
  * Any thread may call these functions.
  */
@@ -47,8 +47,8 @@ bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_
 	return true;
 }
 
-/* Held while new memory is mapped, while pages are removed (remove.c), while the process stops being a CHILD, and during
-   a fork. */
+/* Held while new memory is mapped, while pages are removed (remove.c), while the process stops being a CHILD, and
+   during a fork. */
 static pthread_mutex_t laying = PTHREAD_MUTEX_INITIALIZER;
 
 void far_lay_lock(void)
@@ -97,8 +97,8 @@ static bool lay_in_child(char *start, size_t length, int protection, int *ret_er
 	return child;
 }
 
-/* Waits while the evictor relies on the protections, and returns true with the lock held. A CHILD does not wait. If this
-   returns false, the process is a CHILD, and the lock is not held. */
+/* Waits while the evictor relies on the protections, and returns true with the lock held. A CHILD does not wait. If
+   this returns false, the process is a CHILD, and the lock is not held. */
 static bool lock_protections(void)
 {
 	pthread_mutex_t *lock = &preload.window.protect_lock;

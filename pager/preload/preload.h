@@ -193,7 +193,7 @@ void child_prepare(void);
 void child_after_in_parent(void);
 void child_after_in_child(void);
 
-/* --- remove.c: removes pages of a forked child ---------------------------------------------------------------------- */
+/* --- remove.c: removes pages of a forked child -------------------------------------------------------------------- */
 
 /* Removes the pages of a PASS_REMOVE from this process, and answers over @socket. @uffd is this process's userfaultfd,
    and @pager the pager's process (a pidfd). Only the watcher calls this. */

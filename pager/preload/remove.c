@@ -4,8 +4,8 @@
  * A page that is write-protected is a clean copy, and is dropped. Any other page is the child's own. It is moved out of
  * the child's reach (take.h), like the evictor does with the program's pages, and its contents are sent to the pager.
  *
- * The child maps no memory and does not fork meanwhile (far_lay_lock()). So new memory of the child is never taken for an
- * old page, and a process that the child forks has a page or finds its contents sent.
+ * The child maps no memory and does not fork meanwhile (far_lay_lock()). So new memory of the child is never taken for
+ * an old page, and a process that the child forks has a page or finds its contents sent.
  *
  * Only the watcher calls this (child.c).
  */

@@ -15,8 +15,8 @@
  * (thread_spares_prepare()). These threads sleep until they are needed. A forked child creates its own starter and
  * threads.
  *
- * An orphan (child.c) may have lost rights that the start needs, for example to read the key. If its start fails, it goes
- * on without a pager.
+ * An orphan (child.c) may have lost rights that the start needs, for example to read the key. If its start fails, it
+ * goes on without a pager.
  *
  * Forks wait until a running start has ended. Lock order: under_way, then preload.lock.
  */

@@ -241,8 +241,8 @@ static void saved_note(const struct program *program)
 	}
 }
 
-/* Donors may be away for half of last_timeout_ms (donor_may_go() in faults.c). A client waits that long only for a donor
-   with the last copy of a page. So it may give up another donor, and then loses no page. */
+/* Donors may be away for half of last_timeout_ms (donor_may_go() in faults.c). A client waits that long only for a
+   donor with the last copy of a page. So it may give up another donor, and then loses no page. */
 static bool may_be_given_up(const struct far *far)
 {
 	return far->config.last_timeout_ms > far->config.timeout_ms && !far->lost_pages;

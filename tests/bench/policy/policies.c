@@ -161,7 +161,7 @@ static struct result belady(void)
 	return result;
 }
 
-/* --- Orders of queues ---------------------------------------------------------------------------------------------- */
+/* --- Orders of queues --------------------------------------------------------------------------------------------- */
 
 enum bits { BITS_NONE, BITS_WRITES, BITS_ACCESSES };
 
@@ -316,7 +316,7 @@ static struct result two_queues(struct two_queues how)
 	return result;
 }
 
-/* --- Main ---------------------------------------------------------------------------------------------------------- */
+/* --- Main --------------------------------------------------------------------------------------------------------- */
 
 static void print(const char *name, struct result result, uint64_t base)
 {

@@ -1,6 +1,7 @@
 /*
- * Wires that go dead silently, and that lose the donor's messages. Afterwards no page is lost. A dead machine is noticed
- * within a second. In one test a process dies at the other end of the wire. The simulation cuts wires again and again.
+ * Wires that go dead silently, and that lose the donor's messages. Afterwards no page is lost. A dead machine is
+ * noticed within a second. In one test a process dies at the other end of the wire. The simulation cuts wires again and
+ * again.
  */
 #include "common/clock.h"
 #include "common/log.h"

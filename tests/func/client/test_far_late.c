@@ -1,6 +1,7 @@
 /*
- * A store whose queues connect to a donor at its first use, as with more than 64 donors. Requests are right when a donor
- * is away for a while and when a donor is killed. While a store is opened, no more than 64 handshakes run at a time.
+ * A store whose queues connect to a donor at its first use, as with more than 64 donors. Requests are right when a
+ * donor is away for a while and when a donor is killed. While a store is opened, no more than 64 handshakes run at a
+ * time.
  */
 #include "tests/func/client/traffic.h"
 

@@ -1,4 +1,5 @@
-/* Bad input: for each mistake the donor logs one line with the cause and the next step, and exits with status 2, or 1 if the machine is at fault. */
+/* Bad input: for each mistake the donor logs one line with the cause and the next step, and exits with status 2, or 1
+   if the machine is at fault. */
 #include "tests/lib/donor.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/text.h"
@@ -11,8 +12,8 @@
 static struct donor_process donor;
 
 /*
- * A donor with these arguments must end by itself with status 2, and log one line that has both texts. If the machine is
- * at fault, and not a setting, the status is 1.
+ * A donor with these arguments must end by itself with status 2, and log one line that has both texts. If the machine
+ * is at fault, and not a setting, the status is 1.
  */
 #define refused(what, cause, next_step, ...)                                                                           \
 	refused_with(2, what, cause, next_step, (const char *const[]){__VA_ARGS__, NULL})

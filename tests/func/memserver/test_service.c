@@ -176,8 +176,8 @@ static unsigned long wakeups(pid_t pid)
 }
 
 /*
- * Returns the time in us that the serving thread has run. Its other threads do not count, because one of them belongs to
- * ThreadSanitizer and is never idle.
+ * Returns the time in us that the serving thread has run. Its other threads do not count, because one of them belongs
+ * to ThreadSanitizer and is never idle.
  */
 static unsigned long run_time(pid_t pid)
 {

@@ -31,7 +31,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* --- Closing all descriptors --------------------------------------------------------------------------------------- */
+/* --- Closing all descriptors -------------------------------------------------------------------------------------- */
 
 /* Each function returns the number of descriptors that it closed, -1 if that is not known, or -2 on an error. */
 static int by_close_range(void)

@@ -1,13 +1,13 @@
 /*
- * victim_orphan "plain"|"far"|"early" ["twice"] ["closed"] ["drops"]: forks a child and ends, so the pager ends, too. The child
- * continues.
+ * victim_orphan "plain"|"far"|"early" ["twice"] ["closed"] ["drops"]: forks a child and ends, so the pager ends, too.
+ * The child continues.
  *   plain   the child needs no far page, and prints "alive"
  *   far     the child reads far memory, and prints "wrong" if contents are wrong, or else "right"
  *   early   The parent has used an eighth of the memory, so no page is far at the fork. The child uses all of it, and
  *           forks a child of its own. It prints "wrong" if contents are wrong in one of the two, or else "grown".
  *   twice   the child forks at once and ends, too, and its child does the above
  *   closed  the child first closes all descriptors that it did not open
- *   drops   the child gives up root's rights before its parent ends, so it cannot have a pager of its own. With "early".
+ * drops the child gives up root's rights before its parent ends, so it cannot have a pager of its own. With "early".
  */
 #include "tests/func/preload/victim.h"
 

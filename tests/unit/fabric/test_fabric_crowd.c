@@ -1,5 +1,5 @@
-/* More connections arrive than the donor handles: it turns the host that makes them away, but no other host and no known
-   peer. */
+/* More connections arrive than the donor handles: it turns the host that makes them away, but no other host and no
+   known peer. */
 #include "common/descriptors.h"
 #include "fabric/tcp/tcp_frame.h"
 #include "tests/lib/loopback.h"

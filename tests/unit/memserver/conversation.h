@@ -1,7 +1,7 @@
 /*
- * conversation: runs a donor (donor.c, connection.c and the modules they use) against good and bad clients. The given bytes
- * decide what the clients do. The fabric, the slab worker and the clock are simulated in this process. The bytes are
- * the whole history. So any history can be replayed, and a fuzzer can look for worse ones.
+ * conversation: runs a donor (donor.c, connection.c and the modules they use) against good and bad clients. The given
+ * bytes decide what the clients do. The fabric, the slab worker and the clock are simulated in this process. The bytes
+ * are the whole history. So any history can be replayed, and a fuzzer can look for worse ones.
  */
 #ifndef TESTS_UNIT_MEMSERVER_CONVERSATION_H
 #define TESTS_UNIT_MEMSERVER_CONVERSATION_H

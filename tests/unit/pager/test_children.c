@@ -205,8 +205,8 @@ static void contents_kept_for_an_ended_child_are_given_back(void)
 
 /* --- A child that reads in order --------------------------------------------------------------------------------- */
 
-/* Pages that a child reads in order. The parent has changed those from CHANGED on, and discarded those from DISCARDED on,
-   before the child reads. The child has written the page WRITTEN. */
+/* Pages that a child reads in order. The parent has changed those from CHANGED on, and discarded those from DISCARDED
+   on, before the child reads. The child has written the page WRITTEN. */
 enum { CHANGED = 256, DISCARDED = 512, UNCHANGED = 528, READ = 1024, WRITTEN = 40 };
 
 static struct {
