@@ -8,8 +8,8 @@
  * the processes in the group and removes everything. If the process is killed, the guard does so (run_guard.h).
  *
  * The device cannot be removed while pages of other programs are on it that have no room in memory. Then a second
- * process, the remover, tries again until it succeeds. A signal ends only the first process, and the record counts until
- * both have ended.
+ * process, the remover, tries again until it succeeds. A signal ends only the first process, and the record counts
+ * until both have ended.
  *
  * Everything but two sizes comes from the administrator's configuration: /etc/farpage/farpage.ini.
  *
@@ -41,7 +41,7 @@
 #include <unistd.h>
 
 #define REQUEST_MS 5000 /* a client that has connected must send its request in this time */
-#define AGAIN_S 10      /* time between two attempts to remove everything */
+#define AGAIN_S 10      /* the longest time between two attempts to remove everything; the first is 1 s */
 #define LOOK_MS 500     /* time between two looks at what the remover has done */
 
 struct helper {
@@ -236,10 +236,11 @@ static void __attribute__((noreturn)) remove_until_done(struct helper *helper)
 	setsid();
 	for (unsigned i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
 		signal(ignored[i], SIG_IGN);
-	do
-		sleep(AGAIN_S);
-	while (run_space_end(&helper->space));
-	_exit(0);
+	for (unsigned pause_s = 1;; pause_s = pause_s < AGAIN_S / 2 ? 2 * pause_s : AGAIN_S) {
+		sleep(pause_s);
+		if (run_space_end(&helper->space) == 0)
+			_exit(0);
+	}
 }
 
 /* Removes everything. Returns true when nothing is left. Returns false after a signal; then the remover continues. */

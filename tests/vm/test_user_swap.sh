@@ -4,4 +4,4 @@
 . tests/vm/guest.sh
 modprobe ublk_drv || guest_fail "the kernel has no ublk"
 export FARPAGE_TEST_FRONTEND=ublk
-exec /usr/bin/python3 -B tests/vm/run_tests.py "$1" cli_helper cli_squeeze
+exec /usr/bin/python3 -B tests/vm/run_tests.py "$1" cli_helper cli_squeeze_group

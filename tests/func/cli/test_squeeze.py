@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_squeeze.py: farpage swap squeeze, with a group that is a folder of files, and with a real group if there is one."""
+"""test_squeeze.py: farpage swap squeeze, with a group that is a folder of files. test_squeeze_group.py has a real one."""
 import json
 import os
 import pty
@@ -10,13 +10,11 @@ import threading
 import time
 from pathlib import Path
 
-import disks
 from disks import unshared
-from tap import FARPAGE, FOLDER, at_end, done, farpage, ok, refused, run, shown, skip, wait_until
+from tap import FARPAGE, FOLDER, done, farpage, ok, refused, run, shown, skip, wait_until
 
 MIB = 1 << 20
 SWAPS = "Filename\tType\tSize\tUsed\tPriority\n/dev/far partition 1048576 0 -2\n"
-ROOT = Path("/sys/fs/cgroup")
 
 
 class Group:
@@ -230,38 +228,6 @@ def terminal_shows_each_step():
        "squeeze shows each step on a terminal", text)
 
 
-def real_group_shrinks():
-    """A process with 64M of idle memory in a group of its own."""
-    name = "squeeze of a real group moves idle memory to swap space"
-    folder = ROOT / f"farpage-test-{os.getpid()}"
-    if not (ROOT / "cgroup.controllers").exists() or "memory" not in (ROOT / "cgroup.subtree_control").read_text():
-        return skip(name, "no control groups of version 2 with the memory controller")
-    if why := disks.lacking():
-        return skip(name, why)
-    if disks.attach("swap", "96M", "--memory", verb=("swap", "on")).returncode != 0:
-        return skip(name, "cannot make swap space here")
-    try:
-        folder.mkdir()
-    except OSError as error:
-        return skip(name, f"cannot make a control group: {error}")
-    at_end(folder.rmdir)
-    if not (folder / "memory.reclaim").exists() or not (folder / "memory.pressure").exists():
-        return skip(name, "no memory.reclaim or no PSI")
-    child = "import time; memory = bytearray(b'x') * (64 << 20); print('ready', flush=True); time.sleep(600)"
-    with subprocess.Popen(["/usr/bin/python3", "-c", child], stdout=subprocess.PIPE, text=True,
-                          preexec_fn=lambda: (folder / "cgroup.procs").write_text("0")) as process:
-        process.stdout.readline()
-        before = int((folder / "memory.current").read_text())
-        result = farpage("swap", "squeeze", folder.name, "--interval=1", "--for=8", "--max-step=20%", "--min=8M", "--psi=5%")
-        after = int((folder / "memory.current").read_text())
-        ok(result.returncode == 0 and after < before - (16 << 20), name, shown(result), before, after)
-        ok((folder / "memory.high").read_text() == "max\n", "squeeze leaves no limit behind")
-        process.kill()
-    wait_until(lambda: not (folder / "cgroup.procs").read_text())
-    ok(farpage("swap", "off").returncode == 0 and disks.nothing_left(), "swap off after squeeze leaves nothing", disks.left_over())
-    return None
-
-
 bad_options_are_refused()
 groups_that_cannot_be_squeezed_are_refused()
 if os.geteuid() == 0 and unshared("true").returncode == 0:
@@ -275,5 +241,4 @@ if os.geteuid() == 0 and unshared("true").returncode == 0:
     terminal_shows_each_step()
 else:
     skip("squeeze of a group of files", "the test must be root to mount over /proc/swaps")
-real_group_shrinks()
 done()
