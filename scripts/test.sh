@@ -73,43 +73,34 @@ fi
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
-# build TREE COMPILER "SETUP OPTIONS": sets up and builds a tree, unless it is built already.
-build() {
+# run TREE COMPILER "SETUP OPTIONS" "TEST OPTIONS"
+run() {
 	local tree=$1 compiler=$2
-	local -a setup
+	local -a setup test
 	read -ra setup <<<"$3"
-	[ ! -f "$results/$tree.built" ] || return 0
+	read -ra test <<<"$4"
+	echo "$tree" >"$results/now"
 	echo "== $tree ($compiler${setup[*]:+ ${setup[*]}})"
-	# If this fails, count_tap.py reports the output.
-	{ tree_setup "$tree" "$compiler" "${setup[@]}" && tree_build "$tree" && tree_bin "$tree"; } >"$results/$tree.broken" 2>&1 ||
-		return
-	rm "$results/$tree.broken"
-	touch "$results/$tree.built"
-}
-
-build_asan() { build build-asan clang "-Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=true"; }
-build_tsan() { build build-tsan clang "-Db_sanitize=thread -Db_lundef=false"; }
-
-# check NAME TREE OPTION...: runs the tests of a tree that meson selects by the options, as NAME.
-check() {
-	local name=$1 tree=$2
-	local -a before=()
-	shift 2
-	echo "$name" >"$results/now"
+	if ! { tree_setup "$tree" "$compiler" "${setup[@]}" && tree_build "$tree"; } >"$results/$tree.broken" 2>&1; then
+		return # count_tap.py reports it
+	fi
 	rm -f "$tree"/meson-logs/testlog.json
+	tree_bin "$tree"
+	local -a before=()
 	[ "$tree" = build ] || before=("${steady[@]}")
-	"${before[@]}" "$meson" test -C "$tree" --no-rebuild "$@" "${names[@]}" </dev/null 2>&1 |
-		tee "$results/$name.broken" | grep --line-buffered -v -e "^ninja: " -e '^Full log written' -e '^$' -e '^>>> '
+	"${before[@]}" "$meson" test -C "$tree" --no-rebuild "${all[@]}" "${test[@]}" "${selected[@]}" "${names[@]}" </dev/null 2>&1 |
+		tee "$results/$tree.broken" | grep --line-buffered -v -e "^ninja: " -e '^Full log written' -e '^$' -e '^>>> '
 	# A tree without results is a failure, unless a selection has left the tree without tests.
 	if [ -f "$tree"/meson-logs/testlog.json ]; then
-		mv "$tree"/meson-logs/testlog.json "$results/$name.json"
-		rm "$results/$name.broken"
-	elif [ $((${#selected[@]} + ${#names[@]})) -gt 0 ] && grep -q '^No suitable tests defined' "$results/$name.broken"; then
-		rm "$results/$name.broken"
+		mv "$tree"/meson-logs/testlog.json "$results/$tree.json"
+		rm "$results/$tree.broken"
+	elif [ $((${#selected[@]} + ${#names[@]})) -gt 0 ] && grep -q '^No suitable tests defined' "$results/$tree.broken"; then
+		rm "$results/$tree.broken"
 	fi
 }
 
 # The image of the virtual machines is fetched and made here, so no test's time limit includes this.
+without=
 case $machines in
 wanted)
 	echo "== virtual machines"
@@ -117,27 +108,15 @@ wanted)
 	;;
 refused)
 	echo "1..0 # SKIP suite vm: --no-vm was given" | tee "$results/vm.tap"
+	without="--no-suite vm"
 	;;
 esac
 
 scripts/left_behind.sh before "$results/machine"
-echo build >"$results/now"
-apart=()
-[ -z "$machines" ] || apart=(--no-suite vm)
-build build gcc "" && check build build "${all[@]}" "${apart[@]}" "${selected[@]}"
-# Machines run one at a time and leave a processor idle now and then, so the other trees are built beside them.
-builder=
-if [ "$machines" = wanted ]; then
-	(renice -n 19 "$BASHPID" >/dev/null && build_asan && build_tsan) &
-	builder=$!
-	[ ! -f "$results/build.built" ] || check machines build "${all[@]}" --suite vm
-fi
-[ -z "$builder" ] || wait "$builder"
-sanitized=("${all[@]}" --no-suite preload --no-suite programs --timeout-multiplier 4 "${selected[@]}")
-echo build-asan >"$results/now"
-build_asan && check build-asan build-asan "${sanitized[@]}"
-echo build-tsan >"$results/now"
-build_tsan && check build-tsan build-tsan --no-suite fuzz "${sanitized[@]}"
+run build gcc "" "$without"
+run build-asan clang "-Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=true" \
+	"--no-suite preload --no-suite programs --timeout-multiplier 4"
+run build-tsan clang "-Db_sanitize=thread -Db_lundef=false" "--no-suite preload --no-suite programs --no-suite fuzz --timeout-multiplier 4"
 # Runs the whole corpus. If a package cannot be installed, its program is skipped by name.
 if [ "$long" ]; then
 	echo "== the corpus of programs"
