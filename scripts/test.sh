@@ -35,9 +35,9 @@ packages_need "${need[@]}" || exit 1
 # The minutes that all tests take on two processors with everything installed. A selection has no estimate.
 usual=
 if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
-	usual=35
-	[ "$machines" = wanted ] || usual=21
-	[ -z "$long" ] || usual=95
+	usual=60
+	[ "$machines" = wanted ] || usual=46
+	[ -z "$long" ] || usual=120
 fi
 all=(--no-suite long)
 [ -z "$long" ] && [ ${#names[@]} -eq 0 ] || all=()
