@@ -16,8 +16,8 @@
    status. */
 #define USAGE 2
 
-/* Returns true if a process waits for this daemon's start. It may show its user the lines, also those about settings.
-   */
+/* Returns true if a process waits for this daemon's start. It may show its user the lines, also
+   those about settings. */
 static bool is_awaited(char **argv)
 {
 	static const char option[] = "--ready-fd";

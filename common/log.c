@@ -164,8 +164,8 @@ static void log_line(enum log_level level, const struct log_fields *fields, cons
 	int saved = errno;
 	char line[LOG_LINE_MAX];
 	struct stat stat;
-	/* The descriptor may have become another one by dup2(2) since log_set_fd(), so it is looked at for each line.
-	   */
+	/* The descriptor may have become another one by dup2(2) since log_set_fd(), so it is looked at
+	   for each line. */
 	mode_t mode = fstat(settings.fd, &stat) < 0 ? 0 : stat.st_mode;
 	size_t prefix = log_prefix(line, level, mode), length = prefix;
 	errno = saved; /* log_append() prints it by %m */

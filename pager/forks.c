@@ -32,8 +32,8 @@ void forks_await(struct children *children)
 		close(left);
 }
 
-/* Returns the pager's end of the new child's socket, which the caller owns. Returns -1 if the child was not announced.
-   */
+/* Returns the pager's end of the new child's socket, which the caller owns. Returns -1 if the child
+   was not announced. */
 static int announced_socket(struct children *children, struct child *parent)
 {
 	if (!parent)

@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 
 #define YOUNG_WEIGHT 4 /* as many returned young pages weigh as much as one returned proven page */
-/* The young queue's share of a budget, in pages times YOUNG_WEIGHT: at the start (as 2Q proposes), at least, at most.
-   */
+/* The young queue's share of a budget, in pages times YOUNG_WEIGHT: at the start (as 2Q proposes), at
+   least, at most. */
 #define SHARE_FIRST(budget) (YOUNG_WEIGHT * (budget) / 4)
 #define SHARE_MIN(budget) (YOUNG_WEIGHT * (budget) / 32)
 #define SHARE_MAX(budget) (YOUNG_WEIGHT * (budget) / 4 * 3)

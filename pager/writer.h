@@ -55,8 +55,8 @@ void writer_sleep(struct writer *writer, int timeout_ms);
 /* Waits until no write is in flight. All that was staged has been submitted. */
 void writer_drain(struct writer *writer);
 /* Reads the donors' contents of @count pages, at most WRITER_READS, into frames of the victim buffer. No write of these
-   pages is in flight. Waits, and processes completed writes meanwhile. Sets ret_status[] to 0 or -errno for each page.
-   */
+   pages is in flight. Waits, and processes completed writes meanwhile. Sets ret_status[] to 0 or -errno
+   for each page. */
 void writer_read(struct writer *writer, const uint64_t *pages, const uint32_t *frames, int *ret_status, unsigned count);
 
 #endif

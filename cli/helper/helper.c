@@ -24,6 +24,7 @@
 #include "cli/signals.h"
 #include "cli/subcommands.h"
 #include "common/donors_option.h"
+#include "common/least.h"
 #include "common/log.h"
 #include "common/size.h"
 
@@ -41,7 +42,7 @@
 #include <unistd.h>
 
 #define REQUEST_MS 5000 /* a client that has connected must send its request in this time */
-#define AGAIN_S 10      /* the longest time between two attempts to remove everything; the first is 1 s */
+#define AGAIN_MAX_S 10  /* the longest time between two attempts to remove everything; the first is 1 s */
 #define LOOK_MS 500     /* time between two looks at what the remover has done */
 
 struct helper {
@@ -236,8 +237,8 @@ static void __attribute__((noreturn)) remove_until_done(struct helper *helper)
 	setsid();
 	for (unsigned i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
 		signal(ignored[i], SIG_IGN);
-	for (unsigned pause_s = 1;; pause_s = pause_s < AGAIN_S / 2 ? 2 * pause_s : AGAIN_S) {
-		sleep(pause_s);
+	for (uint64_t pause_s = 1;; pause_s = least(2 * pause_s, AGAIN_MAX_S)) {
+		sleep((unsigned)pause_s);
 		if (run_space_end(&helper->space) == 0)
 			_exit(0);
 	}

@@ -54,8 +54,8 @@ int helper_call_ask(int socket, uint64_t local, uint64_t swap, struct helper_ans
 		log_error("cannot connect %s: %m; is farpage-helper.socket enabled?", path);
 		return -errno;
 	}
-	/* A helper that refuses the request may have closed the connection already, but its answer can still be read.
-	   */
+	/* A helper that refuses the request may have closed the connection already, but its answer can
+	   still be read. */
 	send(socket, &request, sizeof request, MSG_NOSIGNAL);
 	if (receive(socket, &answer, sizeof answer) != (ssize_t)sizeof answer || answer.version != HELPER_VERSION) {
 		log_error("the helper gave no answer: ask the administrator for the log of farpage-helper@.service");

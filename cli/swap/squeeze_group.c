@@ -87,8 +87,8 @@ static const char *swapless(const struct squeeze_group *group)
 	return NULL;
 }
 
-/* Warns if this process is in the group: reclaiming makes this process wait, and the kernel counts that in its group.
-   */
+/* Warns if this process is in the group: reclaiming makes this process wait, and the kernel counts that
+   in its group. */
 static void own_group_warn(const struct squeeze_group *group)
 {
 	char path[PATH_MAX], own[PATH_MAX];

@@ -1,5 +1,5 @@
-/* The address of a donor changes in one version of the donors file. The donor leaves, and is used at its new address.
-   */
+/* The address of a donor changes in one version of the donors file. The donor leaves, and is used at
+   its new address. */
 #include "tests/func/client/proxy.h"
 #include "tests/func/client/rig.h"
 #include "tests/func/client/traffic.h"

@@ -7,7 +7,8 @@
  *           forks a child of its own. It prints "wrong" if contents are wrong in one of the two, or else "grown".
  *   twice   the child forks at once and ends, too, and its child does the above
  *   closed  the child first closes all descriptors that it did not open
- * drops the child gives up root's rights before its parent ends, so it cannot have a pager of its own. With "early".
+ *   drops   with "early": the child gives up root's rights before its parent ends, so it cannot have a pager of its
+ *           own
  */
 #include "tests/func/preload/victim.h"
 

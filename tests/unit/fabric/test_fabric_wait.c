@@ -1,5 +1,5 @@
-/* fabric: fabric_wait(), fabric_arm_until() and watches wake up, time out, and use no CPU when there is nothing to do.
-   */
+/* fabric: fabric_wait(), fabric_arm_until() and watches wake up, time out, and use no CPU when there is
+   nothing to do. */
 #include "tests/unit/fabric/pair.h"
 
 #include <pthread.h>
