@@ -14,6 +14,7 @@
 #include "client/lease/failure_domains.h"
 #include "client/rebuild/rebuild.h"
 #include "common/format.h"
+#include "common/least.h"
 #include "common/log.h"
 #include "common/random.h"
 
@@ -72,18 +73,20 @@ static bool far_same(const struct store *store, uint64_t page, const void *data)
 
 /* --- Figures -------------------------------------------------------------------------------------------------- */
 
-/* Returns how many bytes of memory the store uses if @touched of its chunks have been used. Lazily mapped arrays
-   count by whole chunks, so the result may be too high, but is never too low. */
-static uint64_t far_memory(const struct far *far, uint64_t touched)
+/* Lazily mapped arrays count by whole chunks, and one chunk more than was ever used counts, because the next chunk's
+   part becomes present at once (leases_wants_start()). */
+static uint64_t far_memory(const struct store *store)
 {
+	const struct far *far = (const struct far *)store;
+	const uint64_t chunks = least(atomic_load(&far->table.touched) + 1, far->table.count);
 	/* The parts of *far for donors that the store cannot have are never written, so they need no memory. */
 	const uint64_t unused =
 	    (FAR_DONORS_MAX - far->donor_places) *
 	    (sizeof *far->leases.donors + sizeof *far->mailbox.donors + sizeof *far->leases.failure_domains.names);
 
 	return sizeof *far - unused + far->donor_count * (sizeof *far->donors + FAR_URI_MAX + 2 * sizeof(uint64_t)) +
-	       donors_list_memory(far->list) + chunk_table_memory(&far->table, touched) +
-	       integrity_memory(&far->integrity, touched * far->table.pages) + warmth_memory(&far->warmth) +
+	       donors_list_memory(far->list) + chunk_table_memory(&far->table) +
+	       integrity_memory(&far->integrity, chunks * far->table.pages) + warmth_memory(&far->warmth) +
 	       (far->config.encrypt ? FAR_SEALERS * seal_memory() + seal_library_memory() : 0) + far->queue_memory;
 }
 
@@ -118,7 +121,6 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	    .discards = far->discards, .lost_pages = far->lost_pages, .encrypted = far->config.encrypt};
 	struct far_counters counters = {0};
 	struct far_queue *queue;
-	uint64_t touched = 0;
 
 	pthread_mutex_lock(&far->lock);
 	counters.reads += far->closed.reads;
@@ -150,7 +152,6 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 	stats.returned_pages = counters.returned;
 	for (uint64_t i = 0; i < far->table.count; i++) {
 		stats.pages_live += chunk_pages_held(&far->table, i);
-		touched += !chunk_is_untouched(&far->table, i);
 		stats.slabs_lacking += far->config.replicas > 1 ? chunk_replicas_missing(&far->table, i) : 0;
 	}
 	stats.donors_lost = true;
@@ -169,7 +170,6 @@ static void far_stats(const struct store *store, struct store_stats *ret_stats)
 		stats.backup_behind = backup_behind(far->backup);
 		stats.backup_pages = all > stats.backup_behind ? all - stats.backup_behind : 0;
 	}
-	stats.memory = far_memory(far, touched);
 	*ret_stats = stats;
 }
 
@@ -267,6 +267,7 @@ static const struct store_ops far_ops = {
     .discard = far_discard,
     .same = far_same,
     .stats = far_stats,
+    .memory = far_memory,
     .close = far_close,
 };
 

@@ -70,9 +70,15 @@ bool store_same(const struct store *store, uint64_t page, const void *data)
 	return store->ops->same(store, page, data);
 }
 
+uint64_t store_memory(const struct store *store)
+{
+	return store->ops->memory(store);
+}
+
 void store_stats(const struct store *store, struct store_stats *ret_stats)
 {
 	store->ops->stats(store, ret_stats);
+	ret_stats->memory = store_memory(store);
 }
 
 void store_close(struct store *store)

@@ -87,7 +87,7 @@ struct store_stats {
 	uint64_t backup_writes;  /* pages written to the backup alone, because no donor had room */
 	uint64_t kept_pages;     /* pages that only the backup has */
 	uint64_t returned_pages; /* pages copied back from the backup to donors */
-	uint64_t memory;         /* this process's memory for bookkeeping and buffers, in bytes */
+	uint64_t memory;         /* store_memory() */
 	bool encrypted;          /* pages are encrypted before they are sent */
 };
 
@@ -104,6 +104,7 @@ struct store_ops {
 	void (*discard)(struct store *, uint64_t page, uint64_t count);
 	bool (*same)(const struct store *, uint64_t page, const void *data);
 	void (*stats)(const struct store *, struct store_stats *);
+	uint64_t (*memory)(const struct store *);
 	void (*close)(struct store *);
 };
 
@@ -161,6 +162,9 @@ void store_discard(struct store *store, uint64_t page, uint64_t count);
  */
 bool store_same(const struct store *store, uint64_t page, const void *data);
 
+/* Returns how much memory of this process the store uses for bookkeeping and buffers, in bytes. The figure grows with
+   the part of the store that was ever written. Cheap enough for every batch of pages. Any thread. */
+uint64_t store_memory(const struct store *store);
 /* Stores the current figures. Any thread. */
 void store_stats(const struct store *store, struct store_stats *ret_stats);
 /* Closes the store, and releases all its leases. All its queues must be closed. NULL is allowed. */

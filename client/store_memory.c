@@ -210,9 +210,13 @@ static void memory_stats(const struct store *base, struct store_stats *ret_stats
 	    .writes = memory->writes,
 	    .discards = memory->discards,
 	    .zero_reads = memory->zero_reads,
-	    /* The array stands for memory on donors, so it does not count as memory of this machine. */
-	    .memory = (base->pages + 63) / 64 * sizeof(uint64_t),
 	};
+}
+
+/* The pages stand for memory on donors, so only the marks of written pages count. */
+static uint64_t memory_memory(const struct store *base)
+{
+	return (base->pages + 63) / 64 * sizeof(uint64_t);
 }
 
 static void memory_close(struct store *base)
@@ -236,6 +240,7 @@ static const struct store_ops memory_ops = {
     .discard = memory_discard,
     .same = memory_same,
     .stats = memory_stats,
+    .memory = memory_memory,
     .close = memory_close,
 };
 

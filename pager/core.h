@@ -87,6 +87,7 @@ static inline void core_count(uint64_t *counter, uint64_t amount)
    than `low` pages are then free. Returns the number of pages claimed. */
 static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spare)
 {
+	uint64_t overhead = __atomic_load_n(&core->counters->overhead_bytes, __ATOMIC_ACQUIRE); /* before the limit */
 	int64_t limit = atomic_load_explicit(&core->limit, memory_order_relaxed);
 	int64_t resident = atomic_load_explicit(&core->resident, memory_order_relaxed), claimed;
 
@@ -101,7 +102,7 @@ static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spar
 		uint64_t now = (uint64_t)(resident + claimed);
 
 		__atomic_store_n(&core->counters->resident_pages, now, __ATOMIC_RELAXED);
-		uint64_t bytes = now * STORE_PAGE + __atomic_load_n(&core->counters->overhead_bytes, __ATOMIC_RELAXED);
+		uint64_t bytes = now * STORE_PAGE + overhead;
 		if (bytes > __atomic_load_n(&core->counters->local_peak_bytes, __ATOMIC_RELAXED))
 			__atomic_store_n(&core->counters->local_peak_bytes, bytes, __ATOMIC_RELAXED);
 	}

@@ -18,9 +18,46 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define ACCOUNT_BATCHES 16u /* batches between two account() calls */
-#define ACCOUNT_SLACK                                                                                                  \
-	65536u /* most growth of tables between two account() calls, in bytes: 14 per evicted page (30 if sealed) */
+#define ACCOUNT_BATCHES 16u  /* batches between two account() calls */
+#define ACCOUNT_SLACK 65536u /* spared for the growth of farpage's tables between two account() calls, in bytes */
+
+/* --- The budget ------------------------------------------------------------------------------------------------- */
+
+/* Computes how many pages the program may have: the local budget minus farpage's own memory, which grows with the
+   number of pages in use. */
+static void account(struct evictor *evictor)
+{
+	struct core *core = evictor->core;
+	struct store_stats stats;
+
+	store_stats(core->store, &stats);
+	evictor->store_memory = stats.memory;
+	uint64_t own = evictor->overhead + evictor->store_memory + pages_memory(&core->pages, core->window->high) +
+		       shadows_memory(&core->shadows) + children_memory(core->children);
+	uint64_t far = stats.pages_live + stats.kept_pages;
+	__atomic_store_n(&core->counters->far_pages, far, __ATOMIC_RELAXED);
+	__atomic_store_n(&core->counters->backup_behind, stats.backup_behind, __ATOMIC_RELAXED);
+	__atomic_store_n(&core->counters->backup_reads, stats.backup_reads, __ATOMIC_RELAXED);
+	__atomic_store_n(&core->counters->backup_writes, stats.backup_writes, __ATOMIC_RELAXED);
+	pager_thread_time(&core->counters->evictor_user_ns);
+	if (far > core->counters->far_peak)
+		__atomic_store_n(&core->counters->far_peak, far, __ATOMIC_RELAXED);
+	uint32_t held = residents_held(&core->residents);
+	__atomic_store_n(&core->counters->held, held, __ATOMIC_RELAXED);
+	if (evictor->beyond > held)
+		evictor->beyond = held;
+	uint64_t spared = own + ACCOUNT_SLACK;
+	int64_t limit = spared < evictor->local ? (int64_t)((evictor->local - spared) / STORE_PAGE) : 0;
+	int64_t least = 4 * core->high + atomic_load(&core->frames);
+	/* core_claim() adds the overhead to the pages in use, so it must never see the higher overhead beside the
+	   higher limit. It reads the overhead first. */
+	bool grows = own > core->counters->overhead_bytes;
+	if (!grows)
+		__atomic_store_n(&core->counters->overhead_bytes, own, __ATOMIC_RELAXED);
+	atomic_store(&core->limit, (limit > least ? limit : least) + evictor->beyond);
+	if (grows)
+		__atomic_store_n(&core->counters->overhead_bytes, own, __ATOMIC_RELEASE);
+}
 
 /* --- One batch -------------------------------------------------------------------------------------------------- */
 
@@ -231,41 +268,14 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, const bool
 		if (taken[i].result == TAKE_TAKEN && trace_hash(taken[i].data) != hashes[i])
 			anomaly_stop(core, taken[i].page, "changed after it had left");
 	take_release(&evictor->take, mine);
+	/* The first pages of a slab make the store grow at once. The budget must shrink before the program may use the
+	   memory of the pages that have left. */
+	if (store_memory(core->store) != evictor->store_memory)
+		account(evictor);
 	core_release(core, left);
 	core_settled(core);
 	writer_poll(&evictor->writer, false);
 	return left;
-}
-
-/* --- The budget ------------------------------------------------------------------------------------------------- */
-
-/* Computes how many pages the program may have: the local budget minus farpage's own memory, which grows with the
-   number of pages in use. */
-static void account(struct evictor *evictor)
-{
-	struct core *core = evictor->core;
-	struct store_stats stats;
-
-	store_stats(core->store, &stats);
-	uint64_t own = evictor->overhead + stats.memory + pages_memory(&core->pages, core->window->high) +
-		       shadows_memory(&core->shadows) + children_memory(core->children);
-	uint64_t far = stats.pages_live + stats.kept_pages;
-	__atomic_store_n(&core->counters->overhead_bytes, own, __ATOMIC_RELAXED);
-	__atomic_store_n(&core->counters->far_pages, far, __ATOMIC_RELAXED);
-	__atomic_store_n(&core->counters->backup_behind, stats.backup_behind, __ATOMIC_RELAXED);
-	__atomic_store_n(&core->counters->backup_reads, stats.backup_reads, __ATOMIC_RELAXED);
-	__atomic_store_n(&core->counters->backup_writes, stats.backup_writes, __ATOMIC_RELAXED);
-	pager_thread_time(&core->counters->evictor_user_ns);
-	if (far > core->counters->far_peak)
-		__atomic_store_n(&core->counters->far_peak, far, __ATOMIC_RELAXED);
-	uint32_t held = residents_held(&core->residents);
-	__atomic_store_n(&core->counters->held, held, __ATOMIC_RELAXED);
-	if (evictor->beyond > held)
-		evictor->beyond = held;
-	own += ACCOUNT_SLACK;
-	int64_t limit = own < evictor->local ? (int64_t)((evictor->local - own) / STORE_PAGE) : 0;
-	int64_t least = 4 * core->high + atomic_load(&core->frames);
-	atomic_store(&core->limit, (limit > least ? limit : least) + evictor->beyond);
 }
 
 /* --- Requests --------------------------------------------------------------------------------------------------- */

@@ -38,6 +38,7 @@ struct evictor {
 	unsigned batch; /* pages per batch, at most TAKE_MAX */
 	pthread_t thread;
 	bool running;
+	uint64_t store_memory;  /* the store's memory that the limit takes into account (evictor.c) */
 	uint64_t overhead;      /* bytes of farpage's fixed tables, which count against the budget */
 	uint64_t local;         /* the local budget in bytes, from the options */
 	unsigned since_account; /* batches since the last account() (evictor.c) */

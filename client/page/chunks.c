@@ -83,9 +83,10 @@ int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_p
 	return 0;
 }
 
-uint64_t chunk_table_memory(const struct chunk_table *table, uint64_t touched)
+uint64_t chunk_table_memory(const struct chunk_table *table)
 {
-	const uint64_t used = touched + STORE_PAGE / sizeof *table->chunks + 1; /* the last page is partly used */
+	/* The last page is partly used. */
+	const uint64_t used = atomic_load(&table->touched) + STORE_PAGE / sizeof *table->chunks + 1;
 
 	return (table->placed || used > table->count ? table->count : used) * sizeof *table->chunks;
 }
@@ -364,6 +365,13 @@ void chunk_attention_clear(struct chunk_table *table, uint64_t index)
 	atomic_fetch_and(&table->attention[index / 64], ~(UINT64_C(1) << (index % 64)));
 }
 
+/* Counts a chunk whose @word is about to get its first epoch. */
+static void count_touched(struct chunk_table *table, uint64_t word)
+{
+	if (!word_epoch(word))
+		atomic_fetch_add(&table->touched, 1);
+}
+
 void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk_slot slots[])
 {
 	struct chunk *chunk = &table->chunks[index];
@@ -376,6 +384,7 @@ void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk
 	atomic_fetch_add(&chunk->version, 1);
 	atomic_store(&chunk->asked_ahead, false);
 	atomic_store(&chunk->hindered, false);
+	count_touched(table, word);
 	/* The word is stored last. So a thread that finds the chunk READY, or a process that adopts it, also finds
 	   the slots. */
 	atomic_store(&chunk->word, word_moved(word, CHUNK_READY));
@@ -391,6 +400,8 @@ void chunk_deny(struct chunk_table *table, uint64_t index, int status)
 	/* A request that waits compares the number of denials, so the number must rise before the chunk stops being
 	   WANTED. */
 	atomic_fetch_add(&chunk->denials, 1);
+	if (status != -ENOMEM)
+		count_touched(table, word);
 	atomic_store(&chunk->word,
 		     status == -ENOMEM ? word & ~(UINT64_C(3) << WORD_STATE_SHIFT) : word_moved(word, CHUNK_NONE));
 }
@@ -555,6 +566,8 @@ void chunk_recover(struct chunk_table *table, uint64_t index, uint32_t live)
 	struct chunk *chunk = &table->chunks[index];
 	uint64_t word = atomic_load(&chunk->word), epoch = word & ~(WORD_EPOCH_ONE - 1);
 
+	if (word_epoch(word))
+		atomic_fetch_add(&table->touched, 1);
 	atomic_store(&chunk->denials, 0);
 	atomic_store(&chunk->denial, 0);
 	atomic_store(&chunk->ahead, false);

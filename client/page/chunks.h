@@ -110,7 +110,8 @@ struct chunk_table {
 	uint64_t pages; /* pages of one chunk */
 	unsigned replicas;
 	_Atomic uint64_t *attention;
-	bool placed; /* the memory belongs to the caller */
+	_Atomic uint64_t touched; /* number of chunks that are not untouched (chunk_is_untouched()) */
+	bool placed;              /* the memory belongs to the caller */
 };
 
 /* A copy of a chunk's slots, all of one version. */
@@ -123,9 +124,8 @@ struct chunk_view {
    chunks, or more pages in a chunk, than the table can count. */
 int chunk_table_open(struct chunk_table *table, uint64_t pages, uint64_t chunk_pages, unsigned replicas);
 void chunk_table_close(struct chunk_table *table);
-/* Returns the memory of the chunks in bytes, if the first @touched chunks have been used. A table in the caller's
-   memory counts in full. */
-uint64_t chunk_table_memory(const struct chunk_table *table, uint64_t touched);
+/* Returns the memory of the chunks in bytes. A table in the caller's memory counts in full. */
+uint64_t chunk_table_memory(const struct chunk_table *table);
 
 /* Return the number of chunks, and the size of their attention bits in bytes. */
 uint64_t chunk_table_count(uint64_t pages, uint64_t chunk_pages);

@@ -223,6 +223,11 @@ static void faulty_stats(const struct store *base, struct store_stats *ret_stats
 	ret_stats->checksum_errors += faulty->checksum_errors;
 }
 
+static uint64_t faulty_memory(const struct store *base)
+{
+	return store_memory(((const struct faulty_store *)base)->inner);
+}
+
 static void faulty_close(struct store *base)
 {
 	free(base);
@@ -241,6 +246,7 @@ static const struct store_ops faulty_ops = {
     .discard = faulty_discard,
     .same = faulty_same,
     .stats = faulty_stats,
+    .memory = faulty_memory,
     .close = faulty_close,
 };
 

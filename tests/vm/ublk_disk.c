@@ -160,6 +160,12 @@ static void file_stats(const struct store *store, struct store_stats *ret_stats)
 	*ret_stats = (struct store_stats){.pages_live = 0};
 }
 
+static uint64_t file_memory(const struct store *store)
+{
+	(void)store;
+	return 0;
+}
+
 static void file_close(struct store *store)
 {
 	munmap(((struct file_store *)store)->pages, store->pages * STORE_PAGE);
@@ -178,6 +184,7 @@ static const struct store_ops file_store_ops = {
     .discard = file_discard,
     .same = file_same,
     .stats = file_stats,
+    .memory = file_memory,
     .close = file_close,
 };
 

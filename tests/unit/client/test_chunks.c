@@ -121,6 +121,16 @@ static void half_full_chunk_asks_for_the_next_one(struct chunk_table *table)
 	ok(!chunk_look_ahead(table, CHUNKS - 1), "the last chunk has no next chunk to ask for");
 }
 
+static void touched_chunks_are_counted_once(const struct chunk_table *table)
+{
+	uint64_t touched = 0;
+
+	for (uint64_t i = 0; i < table->count; i++)
+		touched += !chunk_is_untouched(table, i);
+	ok(touched == 6 && table->touched == touched, "the table counts each chunk once that is not untouched (%llu)",
+	   (unsigned long long)table->touched);
+}
+
 static void epochs_wrap_without_looking_untouched(struct chunk_table *table)
 {
 	struct chunk_view view;
@@ -307,6 +317,7 @@ int main(void)
 	denied_chunk_can_be_asked_for_again(&table);
 	lost_chunk_ends_its_epoch(&table);
 	half_full_chunk_asks_for_the_next_one(&table);
+	touched_chunks_are_counted_once(&table);
 	epochs_wrap_without_looking_untouched(&table);
 	chunk_table_close(&table);
 	chunk_table_close(&table);
