@@ -375,7 +375,7 @@ static int open_farpage(const struct farpage_options *options, struct farpage **
 	if (options->reservation)
 		result = window_adopt(&farpage->own_window, options->reservation, window);
 	else
-		result = window_reserve(&farpage->own_window, window);
+		result = window_reserve(&farpage->own_window, window, 0);
 	if (result)
 		goto fail;
 	farpage->owns_window = true;

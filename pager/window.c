@@ -70,12 +70,16 @@ static int window_create(struct window *window, void *base, size_t length)
 	return 0;
 }
 
-int window_reserve(struct window *window, size_t length)
+int window_reserve(struct window *window, size_t length, size_t room)
 {
-	if (!length || length > SIZE_MAX - WINDOW_PAGE)
+	if (!length || length > SIZE_MAX - WINDOW_PAGE - room)
 		return -EINVAL;
 	length = pages_of(length) * WINDOW_PAGE;
-	void *base = map_pages(length, PROT_NONE);
+	char *base = map_pages(length + room, PROT_NONE);
+	if (base && room)
+		syscall(SYS_munmap, base + length, room);
+	if (!base)
+		base = map_pages(length, PROT_NONE);
 	if (!base)
 		return -ENOMEM;
 	/* The budget counts pages of 4 KiB, and each of them moves by itself. Huge pages would make that

@@ -34,9 +34,10 @@ struct window {
 	pthread_mutex_t lock;
 };
 
-/* Reserves @length bytes, rounded up to pages. Makes the system call itself, because the preload library replaces
-   mmap(). Returns 0, -ENOMEM or -EINVAL. */
-int window_reserve(struct window *window, size_t length);
+/* Reserves @length bytes, rounded up to pages. Leaves @room bytes of addresses above the window unmapped if it can; the
+   kernel gives away their upper end first. Makes the system calls itself, because the preload library replaces mmap().
+   Returns 0, -ENOMEM or -EINVAL. */
+int window_reserve(struct window *window, size_t length, size_t room);
 /* Makes a window of an existing private anonymous mapping of @length bytes at @base. All pages count as allocated.
    Returns 0, -ENOMEM or -EINVAL. */
 int window_adopt(struct window *window, void *base, size_t length);

@@ -3,9 +3,8 @@
  *
  * Private anonymous mappings of at least 128 KiB are placed in the window, if they are readable and writable, or if
  * they are reservations. A reservation has no access (PROT_NONE); the program later opens parts of the reservation by
- * mprotect or MAP_FIXED. The kernel makes all other mappings, such as shared memory and reservations of more than half
- * of the window. If a range is only partly in the window, this file handles the part inside, and the kernel the part
- * outside.
+ * mprotect or MAP_FIXED. The kernel makes all other mappings, such as shared memory. If a range is only partly in the
+ * window, this file handles the part inside, and the kernel the part outside.
  *
  * All memory of the heap (libmimalloc) is placed in the window. A call comes from the heap if its return address is
  * in the heap's code. When the heap commits memory by mprotect, the memory is only counted: pages of the window are
@@ -88,6 +87,9 @@ static bool is_ordinary_memory(int protection, int flags)
 /* --- Reservations ------------------------------------------------------------------------------------------------- */
 
 /*
+ * A reservation of more than half of the window (Haskell's is 1 TiB) gets the upper half of the window, and goes on
+ * above the window's end. Programs use a reservation from its low end. Memory above the window stays local.
+ *
  * If a program asks for a reservation at an address of its choice, the window places the reservation at another
  * address. Most programs accept that, or try a few dozen more addresses. ZGC, which later maps shared memory at the
  * address, would try thousands. So after CHOICES_MAX such reservations, the kernel makes all further reservations at
@@ -116,9 +118,9 @@ static void note_opening(void)
 	__atomic_store_n(&denied, 0, __ATOMIC_RELAXED);
 }
 
-static bool is_reservation(const void *choice, size_t length, int protection, int flags)
+static bool is_reservation(const void *choice, int protection, int flags)
 {
-	return is_private_memory(flags) && protection == PROT_NONE && length <= preload.window.length / 2 &&
+	return is_private_memory(flags) && protection == PROT_NONE &&
 	       !(choice && __atomic_load_n(&denied, __ATOMIC_RELAXED) >= CHOICES_MAX);
 }
 
@@ -130,15 +132,27 @@ static bool is_unopened(const char *start, size_t length)
 	       reserved.uses == far_uses();
 }
 
-/* Makes a reservation in the window. Returns NULL if that is not possible. Counts the whole reservation as used now,
-   because later mprotect() calls of the program are not counted. */
-static void *map_reservation(const void *choice, size_t length)
+/* Makes the part of a reservation that goes on above the window. */
+static bool reserve_above(size_t length)
 {
-	void *address;
+	char *end = preload.window.base + preload.window.length;
 
-	if (far_allocate(length, WINDOW_PAGE, &address))
+	return kernel_mmap(end, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+			   -1, 0) == end;
+}
+
+/* Makes a reservation in the window. Returns NULL if that is not possible. Counts the part in the window as used now,
+   because later mprotect() calls of the program are not counted. */
+static void *map_reservation(const void *choice, size_t wanted)
+{
+	const size_t half = preload.window.length / 2 / WINDOW_PAGE * WINDOW_PAGE;
+	const bool large = wanted > half;
+	size_t length = large ? half : wanted;
+	void *address = preload.window.base + preload.window.length - half;
+
+	if (large ? far_allocate_at(address, length) : far_allocate(length, WINDOW_PAGE, &address))
 		return NULL;
-	if (far_protect(address, length, PROT_NONE)) {
+	if (far_protect(address, length, PROT_NONE) || (large && !reserve_above(wanted - half))) {
 		far_free(address, length);
 		return NULL;
 	}
@@ -266,7 +280,7 @@ static void *map_by_kind(void *address, size_t length, int protection, int flags
 	if (length >= MAP_FAR_MIN && is_ordinary_memory(protection, flags))
 		return map_far(length);
 	void *mapped = NULL;
-	if (length >= MAP_FAR_MIN && is_reservation(address, length, protection, flags))
+	if (length >= MAP_FAR_MIN && is_reservation(address, protection, flags))
 		mapped = map_reservation(address, length);
 	return mapped ? mapped : kernel_mmap(address, length, protection, flags, fd, offset);
 }

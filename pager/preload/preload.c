@@ -118,8 +118,8 @@ void preload_begin(void)
 		   bound. */
 		if (!preload_has_name("mmap") || !preload_has_name("munmap"))
 			preload_give_up("this program brings its own mmap and cannot be given far memory");
-		if (window_reserve(&preload.window, preload.settings.options.window) || mapping_prepare() ||
-		    near_heap_reserve())
+		if (window_reserve(&preload.window, preload.settings.options.window, MAPPING_ROOM) ||
+		    mapping_prepare() || near_heap_reserve())
 			preload_give_up("cannot reserve the address space of far memory; is `ulimit -v` set?");
 		preload.window.mediated = true;
 		dl_iterate_phdr(find_heap_code, NULL);

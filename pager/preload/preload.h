@@ -140,6 +140,9 @@ bool heap_is_ours(void);
 
 /* --- mapping.c --------------------------------------------------------------------------------------------------- */
 
+/* Addresses kept free above the window, in bytes, where a reservation larger than the window goes on. */
+#define MAPPING_ROOM ((size_t)2 << 40)
+
 /* Allocates the table for mapping_is_heap(). Must be called once the window is reserved. Returns 0 or -ENOMEM. */
 int mapping_prepare(void);
 /* Returns true if the heap (libmimalloc) has mapped @address, which lies in the window. */

@@ -130,6 +130,17 @@ PROGRAMS = [
             "qemu-system-x86_64 busybox cpio", local="128M", check=f"ls {KERNEL}"),
     program("awk", "exec awk 'NR % 4 == 0 { table[$1] = $0 } END { for (key in table) sum += length(table[key]); print sum }' lines",
             "mawk", "awk", local="8M", before=LINES),
+    program("pandas", "exec /usr/bin/python3 frames.py", "python3-pandas", check="/usr/bin/python3 -c 'import pandas'", local="96M"),
+    program("scikit-learn", "exec /usr/bin/python3 forest.py", "python3-sklearn",
+            check="/usr/bin/python3 -c 'import sklearn'", local="64M"),
+    program("Haskell", "exec ./tree", "ghc", "ghc", local="32M", before="ghc -v0 -O -o tree Tree.hs"),
+    program("Erlang", "exec erl -noshell -s tables main", "erlang-base", "erl erlc", local="48M", before="erlc tables.erl"),
+    program("C#, by Mono", "exec mono Hashes.exe", "mono-mcs mono-runtime", "mono mcs", local="32M", before="mcs Hashes.cs"),
+    program("Rust", "exec ./hashes", "rustc", "rustc", before="rustc -O hashes.rs"),
+    program("Guile", "exec guile --no-auto-compile hashes.scm", "guile-3.0", "guile", local="24M"),
+    program("Prolog", "exec swipl sorting.prolog", "swi-prolog-nox", "swipl", local="32M"),
+    program("Lisp, by SBCL", "exec sbcl --script hashes.lisp", "sbcl", "sbcl", local="24M", pager="local"),
+    program("Racket", "exec racket hashes.rkt", "racket", "racket", local="32M", pager="local"),
 ]
 
 

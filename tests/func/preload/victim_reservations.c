@@ -64,6 +64,29 @@ static void fixed_mappings_open_and_close_reserved_memory(void)
 	ok(!munmap(memory, size), "munmap unmaps the opened part");
 }
 
+/* Haskell's run-time system does this with 1 TiB. farpage gives the lowest part of such a reservation addresses in the
+   window, and the rest addresses above it. */
+static void reservation_larger_than_far_memory_is_usable(void)
+{
+	const size_t whole = ((size_t)1 << 40) + MB;
+	char *memory = reserve(NULL, whole);
+
+	ok(memory != MAP_FAILED && !readable(memory) && !readable(memory + whole - 1),
+	   "a reservation of more than 1 TiB is made, and cannot be read");
+	ok(open_fixed(memory + MB, size) && !not_zero(memory + MB, size),
+	   "the low part of a large reservation, opened by MAP_FIXED, reads as zeroes");
+	fill(memory + MB, size, 9);
+	ok(!wrong(memory + MB, size, 9, 0), "the low part of a large reservation holds the contents written");
+	ok(open_fixed(memory + whole - MB, MB), "the high end of a large reservation opens");
+	fill(memory + whole - MB, MB, 10);
+	ok(!wrong(memory + whole - MB, MB, 10, 0), "the high end of a large reservation holds the contents written");
+	char *second = reserve(NULL, whole);
+	ok(second != MAP_FAILED && second != memory && open_fixed(second, MB) && !not_zero(second, MB),
+	   "a second large reservation is made, and opens");
+	ok(!munmap(second, whole) && !munmap(memory, whole) && !readable(memory + MB) && !readable(memory + whole - MB),
+	   "munmap unmaps large reservations");
+}
+
 /* Cuts out an aligned piece, like V8 and mimalloc. */
 static void aligned_piece_of_a_reservation_is_usable(void)
 {
@@ -140,6 +163,7 @@ int main(void)
 	mprotect_opens_and_closes_reserved_memory();
 	fixed_mappings_open_and_close_reserved_memory();
 	aligned_piece_of_a_reservation_is_usable();
+	reservation_larger_than_far_memory_is_usable();
 	unopened_memory_is_empty_when_mapped_again();
 	insisting_program_gets_its_address();
 	child_opens_more_of_a_reservation();

@@ -39,7 +39,7 @@ __attribute__((unused)) static int core_over_open(struct core_over *over, uint64
 	refault_open(&core->refault, &core->counters->depths, (uint64_t)limit);
 	over->landing = take_landing();
 	over->pagemap = pagemap_open();
-	if (!over->landing || window_reserve(&over->window, pages * STORE_PAGE) ||
+	if (!over->landing || window_reserve(&over->window, pages * STORE_PAGE, 0) ||
 	    window_allocate(&over->window, pages * STORE_PAGE, STORE_PAGE, &address) ||
 	    store_open_memory(pages, &core->store) || store_queue_open(core->store, &over->queue) ||
 	    pages_open(&core->pages, pages) || residents_open(&core->residents, &core->pages, (uint32_t)limit) ||

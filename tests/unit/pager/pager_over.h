@@ -38,7 +38,7 @@ static int over_store(struct over *over, size_t window, const struct store_fault
 
 static int over_start(struct over *over, size_t local, size_t window)
 {
-	int result = window_reserve(&over->window, window);
+	int result = window_reserve(&over->window, window, 0);
 
 	over->window.mediated = true; /* the tests change protections while no other thread touches those pages */
 	/* FARPAGE_NO_MOVE stands for a kernel without UFFDIO_MOVE, where pages leave only with unsafe_dio. */

@@ -272,7 +272,7 @@ static void memory_in_use_is_adopted_within_the_budget(uint64_t step)
 	struct farpage *farpage;
 
 	store_open_memory(64 * MIB / STORE_PAGE, &store);
-	window_reserve(&window, 64 * MIB);
+	window_reserve(&window, 64 * MIB, 0);
 	void *address;
 	window_allocate(&window, BYTES, STORE_PAGE, &address);
 	char *memory = address;

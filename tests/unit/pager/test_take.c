@@ -42,7 +42,7 @@ static int begin(void)
 	void *address;
 
 	landing = take_landing();
-	if (window_reserve(&window, PAGES * STORE_PAGE) || !landing ||
+	if (window_reserve(&window, PAGES * STORE_PAGE, 0) || !landing ||
 	    window_allocate(&window, PAGES * STORE_PAGE, STORE_PAGE, &address))
 		tap_bail("no memory");
 	window.mediated = true;

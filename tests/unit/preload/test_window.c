@@ -109,7 +109,7 @@ static void a_history_agrees_with_the_model(uint64_t seed)
 
 	random_seed(&random, seed);
 	memset(model, 0, sizeof model);
-	ok(!window_reserve(&window, PAGES * WINDOW_PAGE), "a window of 4096 pages is reserved");
+	ok(!window_reserve(&window, PAGES * WINDOW_PAGE, 0), "a window of 4096 pages is reserved");
 	while (i < STEPS && steps[random_below(&random, sizeof steps / sizeof *steps)](&random))
 		i++;
 	ok(i == STEPS, "a history with seed %llu agrees with the model for all its steps (%u)",
@@ -118,13 +118,31 @@ static void a_history_agrees_with_the_model(uint64_t seed)
 	window_release(&window);
 }
 
+static void addresses_above_the_window_stay_free(void)
+{
+	const size_t room = (size_t)1 << 40;
+
+	ok(!window_reserve(&window, 10 * WINDOW_PAGE, room),
+	   "a window with 1 TiB of free addresses above it is reserved");
+	char *end = window.base + window.length;
+	/* The upper end of the room may be in use by now. */
+	ok(mmap(end, room / 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) ==
+	       end,
+	   "a mapping of 512 GiB fits directly above the window");
+	munmap(end, room / 2);
+	window_release(&window);
+	ok(!window_reserve(&window, 10 * WINDOW_PAGE, SIZE_MAX / 2),
+	   "a window with impossible room is reserved without it");
+	window_release(&window);
+}
+
 static void sizes_and_addresses_are_checked(void)
 {
 	void *address;
 
-	ok(window_reserve(&window, 0) == -EINVAL, "reserving 0 bytes gets -EINVAL");
-	ok(window_reserve(&window, SIZE_MAX / 2) == -ENOMEM, "reserving more than the address space gets -ENOMEM");
-	ok(!window_reserve(&window, 10 * WINDOW_PAGE - 1) && window.length == 10 * WINDOW_PAGE,
+	ok(window_reserve(&window, 0, 0) == -EINVAL, "reserving 0 bytes gets -EINVAL");
+	ok(window_reserve(&window, SIZE_MAX / 2, 0) == -ENOMEM, "reserving more than the address space gets -ENOMEM");
+	ok(!window_reserve(&window, 10 * WINDOW_PAGE - 1, 0) && window.length == 10 * WINDOW_PAGE,
 	   "a reservation is rounded up to whole pages");
 	ok(window_allocate(&window, 11 * WINDOW_PAGE, WINDOW_PAGE, &address) == -ENOMEM,
 	   "allocating one page more than the window gets -ENOMEM");
@@ -206,7 +224,7 @@ static void threads_never_share_a_page(void)
 	pthread_t threads[THREADS];
 	uintptr_t wrong = 0;
 
-	ok(!window_reserve(&window, 512 * WINDOW_PAGE), "a window of 512 pages is reserved");
+	ok(!window_reserve(&window, 512 * WINDOW_PAGE, 0), "a window of 512 pages is reserved");
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, contend, (void *)(i + 1));
 	for (unsigned i = 0; i < THREADS; i++) {
@@ -223,6 +241,7 @@ static void threads_never_share_a_page(void)
 int main(void)
 {
 	sink = memfd_create("sink", 0);
+	addresses_above_the_window_stay_free();
 	sizes_and_addresses_are_checked();
 	a_mapping_is_adopted_and_kept();
 	for (uint64_t seed = 1; seed <= 4; seed++)
