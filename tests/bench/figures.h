@@ -1,5 +1,5 @@
 /*
- * figures: the figures of benchmarks, printed beside their targets (issue 5, "Figures").
+ * figures: the figures of benchmarks, printed beside their targets.
  *
  * A figure is the median of several rounds of one run, printed with the least and the greatest value. Only ratios of
  * one run are meaningful.
