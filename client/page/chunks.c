@@ -365,11 +365,12 @@ void chunk_attention_clear(struct chunk_table *table, uint64_t index)
 	atomic_fetch_and(&table->attention[index / 64], ~(UINT64_C(1) << (index % 64)));
 }
 
-/* Counts a chunk whose @word is about to get its first epoch. */
-static void count_touched(struct chunk_table *table, uint64_t word)
+/* Ends the state WANTED: changes the chunk's word from @word to @next. Counts a chunk that gets its first epoch. */
+static void wanted_end(struct chunk_table *table, struct chunk *chunk, uint64_t word, uint64_t next)
 {
-	if (!word_epoch(word))
+	if (!word_epoch(word) && word_epoch(next))
 		atomic_fetch_add(&table->touched, 1);
+	atomic_store(&chunk->word, next);
 }
 
 void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk_slot slots[])
@@ -384,10 +385,9 @@ void chunk_publish(struct chunk_table *table, uint64_t index, const struct chunk
 	atomic_fetch_add(&chunk->version, 1);
 	atomic_store(&chunk->asked_ahead, false);
 	atomic_store(&chunk->hindered, false);
-	count_touched(table, word);
 	/* The word is stored last. So a thread that finds the chunk READY, or a process that adopts it, also finds
 	   the slots. */
-	atomic_store(&chunk->word, word_moved(word, CHUNK_READY));
+	wanted_end(table, chunk, word, word_moved(word, CHUNK_READY));
 }
 
 void chunk_deny(struct chunk_table *table, uint64_t index, int status)
@@ -400,10 +400,8 @@ void chunk_deny(struct chunk_table *table, uint64_t index, int status)
 	/* A request that waits compares the number of denials, so the number must rise before the chunk stops being
 	   WANTED. */
 	atomic_fetch_add(&chunk->denials, 1);
-	if (status != -ENOMEM)
-		count_touched(table, word);
-	atomic_store(&chunk->word,
-		     status == -ENOMEM ? word & ~(UINT64_C(3) << WORD_STATE_SHIFT) : word_moved(word, CHUNK_NONE));
+	wanted_end(table, chunk, word,
+		   status == -ENOMEM ? word & ~(UINT64_C(3) << WORD_STATE_SHIFT) : word_moved(word, CHUNK_NONE));
 }
 
 bool chunk_take_idle(struct chunk_table *table, uint64_t index, struct chunk_slot ret_slots[])
