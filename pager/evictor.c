@@ -159,8 +159,24 @@ static void preserve(struct evictor *evictor, const uint64_t *pages, unsigned co
 		pages_unmark(&core->pages, pages[i], PAGE_SNAPSHOT);
 }
 
+/* Copies the pages that have left to frames of the victim buffer. The buffer has more than two frames for each page
+   of a batch, so preserve() is not given these frames, too. */
+static void copy_to_frames(struct evictor *evictor, const struct taken *taken, uint32_t *ret_frames, unsigned count)
+{
+	char *to[TAKE_MAX];
+
+	for (unsigned i = 0; i < count; i++) {
+		if (taken[i].result != TAKE_TAKEN)
+			continue;
+		ret_frames[i] = writer_frame(&evictor->writer);
+		to[i] = victims_frame(&evictor->core->victims, ret_frames[i]);
+	}
+	take_copy(taken, to, count);
+}
+
 /* Finds out which of the pages that have left are clean, and preserves what forked children need of the others. */
-static void compare_with_donors(struct evictor *evictor, const struct taken *taken, bool *ret_clean, unsigned count)
+static void compare_with_donors(struct evictor *evictor, const struct taken *taken, const uint32_t *frames,
+				bool *ret_clean, unsigned count)
 {
 	struct core *core = evictor->core;
 	uint64_t changed[TAKE_MAX];
@@ -169,31 +185,30 @@ static void compare_with_donors(struct evictor *evictor, const struct taken *tak
 	for (unsigned i = 0; i < count; i++) {
 		bool has_left = taken[i].result == TAKE_TAKEN || taken[i].result == TAKE_ABSENT;
 
-		ret_clean[i] = taken[i].result == TAKE_TAKEN && store_same(core->store, taken[i].page, taken[i].data);
+		ret_clean[i] = taken[i].result == TAKE_TAKEN &&
+			       store_same(core->store, taken[i].page, victims_frame(&core->victims, frames[i]));
 		if (has_left && !ret_clean[i] && pages_load(&core->pages, taken[i].page) & PAGE_SNAPSHOT)
 			changed[length++] = taken[i].page;
 	}
 	preserve(evictor, changed, length);
 }
 
-/* Handles a page that has left the program. Forgets a page of zeroes. Copies any other page to the victim buffer, and
-   queues dirty pages for writing. */
-static void send_page(struct evictor *evictor, const struct taken *taken, bool clean)
+/* Handles a page that has left the program and whose contents are in @frame. Forgets a page of zeroes, and leaves its
+   frame empty. Any other page stays in its frame. Queues dirty pages for writing. */
+static void send_page(struct evictor *evictor, const struct taken *taken, uint32_t frame, bool clean)
 {
 	struct core *core = evictor->core;
 	uint64_t page = taken->page;
 
 	core_count(&core->counters->evicted, 1);
 	trace_left(page, taken->data);
-	if (is_zero(taken->data)) {
+	if (is_zero(victims_frame(&core->victims, frame))) {
 		core_count(&core->counters->evicted_zero, 1);
 		if (!clean)
 			store_discard(core->store, page, 1);
 		settle(evictor, page, PAGE_UNTOUCHED, 0);
 		return;
 	}
-	uint32_t frame = writer_frame(&evictor->writer);
-	memcpy(victims_frame(&core->victims, frame), taken->data, STORE_PAGE);
 	core->victims.page_of[frame] = (uint32_t)page;
 	core->victims.proven[frame] = taken->proven;
 	if (clean)
@@ -224,6 +239,7 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, const bool
 {
 	struct core *core = evictor->core;
 	struct taken taken[TAKE_MAX];
+	uint32_t frames[TAKE_MAX];
 	bool clean[TAKE_MAX];
 	unsigned mine = 0, left = 0;
 
@@ -233,14 +249,15 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, const bool
 			taken[mine++] = (struct taken){.page = pages[i], .proven = proven && proven[i]};
 	sort_taken(taken, mine);
 	take_pages(&evictor->take, taken, mine);
-	compare_with_donors(evictor, taken, clean, mine);
+	copy_to_frames(evictor, taken, frames, mine);
+	compare_with_donors(evictor, taken, frames, clean, mine);
 
 	uint64_t hashes[TAKE_MAX];
 	for (unsigned i = 0; i < mine; i++) {
 		hashes[i] = taken[i].result == TAKE_TAKEN ? trace_hash(taken[i].data) : 0;
 		switch (taken[i].result) {
 		case TAKE_TAKEN:
-			send_page(evictor, &taken[i], clean[i]);
+			send_page(evictor, &taken[i], frames[i], clean[i]);
 			left++;
 			break;
 		case TAKE_ABSENT:
@@ -473,6 +490,7 @@ int evictor_open(struct evictor *evictor, struct core *core, void *landing, unsi
 	*evictor =
 	    (struct evictor){.core = core, .writer.epoll = -1, .cpu = -1, .batch = batch < TAKE_MAX ? batch : TAKE_MAX};
 	evictor->take.maps = evictor->take.memory = evictor->take.pagemap = -1;
+	assert(core->victims.count > 2 * evictor->batch); /* see copy_to_frames() */
 	pthread_mutex_init(&evictor->request_lock, NULL);
 	pthread_cond_init(&evictor->request_done, NULL);
 	int result = take_open(&evictor->take, &core->uffd, core->window, landing, copies);

@@ -3,14 +3,14 @@
  *
  * Theory of operation. The evictor sleeps until fewer than `low` pages are free. Then it evicts batches of the
  * oldest resident pages (residents.h) until `high` pages are free. The evictor first moves a batch out of the program's
- * reach (take.h), so that the contents no longer change. Then it compares the contents of each page with the donors'
- * contents:
+ * reach (take.h), so that the contents no longer change, and copies it to the victim buffer (victims.h). Then it
+ * compares the contents of each page with the donors' contents:
  * - A page of zeroes becomes untouched: nothing needs to be stored.
  * - A page that equals the donors' contents is clean. It is not written.
  * - Any other page is dirty. It is written to its donors (writer.h).
  *
- * Clean and dirty pages are copied to the victim buffer (victims.h). Until a page's frame is reused, the handler
- * answers faults on the page from the frame.
+ * Clean and dirty pages stay in the victim buffer. Until a page's frame is reused, the handler answers faults on the
+ * page from the frame.
  *
  * Pages that cannot leave. A page that a device or its mapping holds (TAKE_HELD in take.h) goes to the held queue
  * (residents.h). The evictor retries a batch of this queue now and then. If no other page is left to evict and no

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -305,6 +306,36 @@ void take_pages(struct take *take, struct taken *taken, unsigned count)
 		else
 			take_by_copy(take, taken, first, length);
 	}
+}
+
+static void add_page(struct iovec *runs, unsigned *count, const char *page)
+{
+	struct iovec *last = *count ? &runs[*count - 1] : NULL;
+
+	if (last && (char *)last->iov_base + last->iov_len == page)
+		last->iov_len += STORE_PAGE;
+	else
+		runs[(*count)++] = (struct iovec){(void *)(uintptr_t)page, STORE_PAGE};
+}
+
+void take_copy(const struct taken *taken, char *const *to, unsigned count)
+{
+	struct iovec sources[TAKE_MAX], targets[TAKE_MAX];
+	unsigned source_count = 0, target_count = 0;
+	size_t length = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (taken[i].result != TAKE_TAKEN)
+			continue;
+		add_page(sources, &source_count, taken[i].data);
+		add_page(targets, &target_count, to[i]);
+		length += STORE_PAGE;
+	}
+	if (process_vm_readv(getpid(), targets, target_count, sources, source_count, 0) == (ssize_t)length)
+		return;
+	for (unsigned i = 0; i < count; i++)
+		if (taken[i].result == TAKE_TAKEN)
+			memcpy(to[i], taken[i].data, STORE_PAGE);
 }
 
 void take_release(struct take *take, unsigned count)

@@ -73,6 +73,10 @@ void take_close(struct take *take);
 size_t take_memory(const struct take *take);
 /* Moves @count pages, at most TAKE_MAX, in ascending order. Sets `result` and `data` of each. */
 void take_pages(struct take *take, struct taken *taken, unsigned count);
+/* Copies the contents of those of @count pages that were taken, each to its page in @to. The kernel copies them
+   (process_vm_readv(2)): a page that has just been moved is in no TLB, and the kernel reaches it without its new
+   address. In a virtual machine with shadow page tables, reading each page at its new address took 8 us longer. */
+void take_copy(const struct taken *taken, char *const *to, unsigned count);
 /* Frees the contents of the last take_pages(), which had @count pages. */
 void take_release(struct take *take, unsigned count);
 

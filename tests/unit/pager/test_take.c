@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { PAGES = 256, WORDS = STORE_PAGE / 8 };
@@ -23,6 +24,19 @@ static struct uffd uffd;
 static struct take take;
 static char *landing;
 static struct taken taken[TAKE_MAX];
+
+/* Stands in for the function (-Wl,--wrap=process_vm_readv). */
+static bool refuses_readv;
+ssize_t __real_process_vm_readv(pid_t process, const struct iovec *local, unsigned long local_count,
+				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t process, const struct iovec *local, unsigned long local_count,
+				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t process, const struct iovec *local, unsigned long local_count,
+				const struct iovec *remote, unsigned long remote_count, unsigned long flags)
+{
+	errno = EPERM;
+	return refuses_readv ? -1 : __real_process_vm_readv(process, local, local_count, remote, remote_count, flags);
+}
 
 static uint64_t *words_of(uint64_t page)
 {
@@ -152,6 +166,35 @@ static void pages_leave_with_their_contents(void)
 	   "pages between taken pages stay, and pages put back have the same contents (%u of %u)", right,
 	   PAGES - TAKE_MAX);
 	end();
+}
+
+/* Takes a run with gaps. Copies its first half to every second page, and its second half to adjacent pages.
+   @refused: a filter of system calls refuses process_vm_readv(2). */
+static void a_copy_has_each_page_at_its_place(bool refused)
+{
+	enum { COUNT = 50, GAP = 5 };
+	char *targets = mmap(NULL, 2 * COUNT * STORE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *to[COUNT];
+	unsigned right = 0;
+
+	begin();
+	take_every(1, GAP, COUNT / GAP);
+	take_release(&take, COUNT / GAP);
+	take_every(0, 1, COUNT);
+	for (unsigned i = 0; i < COUNT; i++)
+		to[i] = targets + (size_t)(i < COUNT / 2 ? 2 * i : COUNT / 2 + i) * STORE_PAGE;
+	refuses_readv = refused;
+	take_copy(taken, to, COUNT);
+	refuses_readv = false;
+	for (unsigned i = 0; i < COUNT; i++)
+		right += taken[i].result == TAKE_TAKEN ? holds(to[i], i) : !present(to[i], 1);
+	ok(right == COUNT, "a copy has each taken page at its place, and nothing of absent pages%s (%u of %u)",
+	   refused ? ", without process_vm_readv" : "", right, (unsigned)COUNT);
+	ok(with_result(COUNT, TAKE_TAKEN) == COUNT - COUNT / GAP, "a copy leaves the taken pages as they are%s",
+	   refused ? ", without process_vm_readv" : "");
+	take_release(&take, COUNT);
+	end();
+	munmap(targets, 2 * COUNT * STORE_PAGE);
 }
 
 static void absent_pages_part_a_run(void)
@@ -361,6 +404,8 @@ int main(void)
 		return tap_skip_all("no right to userfaultfd");
 	end();
 	pages_leave_with_their_contents();
+	a_copy_has_each_page_at_its_place(false);
+	a_copy_has_each_page_at_its_place(true);
 	absent_pages_part_a_run();
 	pages_of_every_mapping_leave_or_stay_whole(true);
 	pages_of_every_mapping_leave_or_stay_whole(false);
