@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2153,SC2154
 
 AWAY='does not answer'
-NOTICE_US=3000000 # a second to notice, two more to report
+NOTICE_US=3000000
 
 # death_jobs OPTION...: starts two jobs with memory on the donor, one busy, one idle.
 death_jobs() {

@@ -12,7 +12,7 @@
 #define TRAFFIC_PAGES (8u * RIG_SLAB_PAGES)
 #define TRAFFIC_DEPTH 32u
 /* A donor that resets connections is reported after this time. */
-#define TELL_MS 2000u
+#define TELL_MS 1500u
 
 struct traffic {
 	struct rig *rig;
