@@ -76,18 +76,29 @@ static uint64_t less(uint64_t all, uint64_t part)
 
 /* --- Mapping by mapping ------------------------------------------------------------------------------------------ */
 
-enum kind { KIND_MAPPED, KIND_HEAP, KIND_SHARED, KINDS };
+enum kind { KIND_MAPPED, KIND_CODE, KIND_HEAP, KIND_SHARED, KINDS };
 
 static const char *const kinds[KINDS] = {
-    [KIND_MAPPED] = "most of it was mapped by system calls of the program's own",
+    [KIND_MAPPED] = "most of it was mapped by the program's own system calls, or at addresses that it chose",
+    [KIND_CODE] = "most of it is executable",
     [KIND_HEAP] = "most of it is a heap that grows by brk",
     [KIND_SHARED] = "most of it is shared memory",
 };
+
+/* A header begins with the range of addresses and the rights: "7f00c0000000-7f00c0021000 rwxp". */
+static bool is_executable(const char *header)
+{
+	size_t range = strcspn(header, " ");
+
+	return strlen(header) > range + 3 && header[range + 3] == 'x';
+}
 
 static enum kind kind_of(const char *header, uint64_t anonymous)
 {
 	if (strstr(header, "[heap]"))
 		return KIND_HEAP;
+	if (is_executable(header))
+		return KIND_CODE;
 	return anonymous ? KIND_MAPPED : KIND_SHARED;
 }
 

@@ -141,6 +141,15 @@ PROGRAMS = [
     program("Prolog", "exec swipl sorting.prolog", "swi-prolog-nox", "swipl", local="32M"),
     program("Lisp, by SBCL", "exec sbcl --script hashes.lisp", "sbcl", "sbcl", local="24M", pager="local"),
     program("Racket", "exec racket hashes.rkt", "racket", "racket", local="32M", pager="local"),
+    program("Lisp, by ECL", "exec ecl --shell hashes.lisp", "ecl", "ecl", local="24M"),
+    program("Lisp, by CLISP", "exec clisp -q hashes.lisp", "clisp", "clisp", pager="local"),
+    program("Python, by PyPy", "exec pypy3 dicts.py", "pypy3", "pypy3", local="24M"),
+    program("LuaJIT", "exec luajit hashes.lua", "luajit", "luajit", local="24M"),
+    program("OCaml", "exec ./hashes", "ocaml-nox", "ocamlopt", local="24M", before="ocamlopt -o hashes hashes.ml"),
+    program("data.table, in R", "exec Rscript groups.R", "r-cran-data.table", "Rscript",
+            check="Rscript -e 'library(data.table)'", local="72M"),
+    program("samtools sort", "exec samtools sort --no-PG -O sam reads", "samtools", "samtools", local="32M",
+            before="python3 generate.py reads >reads"),
 ]
 
 

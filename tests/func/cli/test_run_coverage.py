@@ -13,6 +13,20 @@ SIZE = 64 * MIB
 NAP = "import time; time.sleep(3); print('done')" # long enough for several measurements, also on a busy machine
 FAR = f"memory = bytearray(b'x') * {SIZE}; {NAP}"
 SHARED = f"import mmap; memory = mmap.mmap(-1, {SIZE}); memory.write(b'x' * {SIZE}); {NAP}"
+CODE = f"""
+import mmap
+memory = mmap.mmap(-1, {SIZE}, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+memory.write(b'x' * {SIZE})
+{NAP}
+"""
+CHOSEN = f"""
+import ctypes
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+ctypes.memset(libc.mmap(0x100000000000, {SIZE}, 3, 0x32, -1, 0), 1, {SIZE}) # MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS
+{NAP}
+"""
 BRK = f"""
 import ctypes
 libc = ctypes.CDLL(None)
@@ -67,7 +81,9 @@ def outside_memory_is_reported():
     result, stats = python(FAR)
     ok(result.returncode == 0 and "outside" not in result.stderr and stats["outside_bytes"] < 16 * MIB,
        "far memory is not counted as outside memory", shown(result), stats)
-    for name, program, kind in (("shared memory", SHARED, "shared memory"), ("a heap by brk", BRK, "by brk")):
+    for name, program, kind in (("shared memory", SHARED, "shared memory"), ("a heap by brk", BRK, "by brk"),
+                                ("executable memory", CODE, "most of it is executable"),
+                                ("memory at an address of the program's choice", CHOSEN, "at addresses that it chose")):
         result, stats = python(program)
         ok(result.returncode == 0 and result.stdout == "done\n" and warned(result, kind, "python3"),
            f"{name}: one line warns of outside memory, and the program goes on", shown(result))
