@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,9 +133,27 @@ static void greet(int fd, enum tcp_greeting_kind kind)
 
 static int connect_raw(void)
 {
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), error = 0;
+	socklen_t size = sizeof error;
 
-	must(fd >= 0 && connect(fd, (struct sockaddr *)&donor_address, sizeof donor_address) == 0);
+	must(fd >= 0);
+	if (connect(fd, (struct sockaddr *)&donor_address, sizeof donor_address) == 0)
+		return fd;
+	/* libFuzzer's timer has interrupted connect(2), which goes on in the background. */
+	must(errno == EINTR);
+	while (poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1) < 0)
+		must(errno == EINTR);
+	must(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && !error);
+	return fd;
+}
+
+static int accept_raw(void)
+{
+	int fd = accept(raw_listener, NULL, NULL);
+
+	while (fd < 0 && errno == EINTR)
+		fd = accept(raw_listener, NULL, NULL);
+	must(fd >= 0);
 	return fd;
 }
 
@@ -146,8 +165,7 @@ static int connect_asking(void)
 
 	snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", ntohs(raw_address.sin_port));
 	must(fabric_connect(fabric, domain, uri, NULL, 0, NULL, &conn) == 0);
-	fd = accept(raw_listener, NULL, NULL);
-	must(fd >= 0);
+	fd = accept_raw();
 	settle();
 	greet(fd, TCP_ACCEPT);
 	for (unsigned i = 0; i < OPS; i++)
