@@ -93,13 +93,12 @@ static bool is_executable(const char *header)
 	return strlen(header) > range + 3 && header[range + 3] == 'x';
 }
 
-static enum kind kind_of(const char *header, uint64_t anonymous)
+/* Returns the kind of a mapping with anonymous pages. */
+static enum kind kind_of(const char *header)
 {
 	if (strstr(header, "[heap]"))
 		return KIND_HEAP;
-	if (is_executable(header))
-		return KIND_CODE;
-	return anonymous ? KIND_MAPPED : KIND_SHARED;
+	return is_executable(header) ? KIND_CODE : KIND_MAPPED;
 }
 
 /* For a mapping without anonymous pages: returns true if it is shared memory, and false if it maps a file. */
@@ -118,7 +117,7 @@ static void mapping_add(const char *header, const char *fields, uint64_t sums[KI
 	if (flags && strstr(flags, " um"))
 		return;
 	if (anonymous)
-		sums[kind_of(header, anonymous)] += anonymous < part ? anonymous : part;
+		sums[kind_of(header)] += anonymous < part ? anonymous : part;
 	else if (is_shared_memory(header))
 		sums[KIND_SHARED] += part;
 }
