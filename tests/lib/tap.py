@@ -94,9 +94,11 @@ def farpage(*words, **options):
 
 
 def start(*words, **options):
-    """Starts the farpage command with pipes to all its streams. Returns the process."""
-    return subprocess.Popen([FARPAGE, *map(str, words)], **{
+    """Starts the farpage command with pipes to all its streams. Returns the process, which the test's end kills."""
+    process = subprocess.Popen([FARPAGE, *map(str, words)], **{
         "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options})
+    at_end(process.kill)
+    return process
 
 
 def shown(result):

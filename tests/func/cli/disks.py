@@ -89,6 +89,12 @@ def read(path):
         return ""
 
 
+def groups():
+    """Returns the control groups of farpage. os.walk() passes over groups that are removed meanwhile."""
+    found = [os.path.join(top, name) for top, names, _ in os.walk("/sys/fs/cgroup") for name in names]
+    return [path for path in found if os.path.basename(path).startswith("farpage-")]
+
+
 def processes():
     """Returns the daemons of this test's devices."""
     found = []

@@ -146,8 +146,7 @@ def asked(message, how="ask", user=USER):
 
 def everything():
     """Returns all that helpers have made on this machine and that is still there."""
-    groups = [str(path) for path in GROUPS.rglob("farpage-*") if path.is_dir()]
-    return list(disks.swaps()) + groups + disks.left_over()
+    return list(disks.swaps()) + disks.groups() + disks.left_over()
 
 
 def nothing_left():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import disks
 from donor import Donor
-from tap import FARPAGE, FOLDER, done, farpage, ok, refused, run, shown, skip_all, start, wait_until
+from tap import FARPAGE, FOLDER, at_end, done, farpage, ok, refused, run, shown, skip_all, start, wait_until
 
 MIB = 1 << 20
 LOCAL = 24 * MIB
@@ -105,17 +105,13 @@ def compiled(name, *options):
     return path
 
 
-def groups():
-    return [str(path) for path in GROUPS.rglob("farpage-*") if path.is_dir()]
-
-
 def swaps():
     return list(disks.swaps())
 
 
 def everything():
     """Returns all that runs have made on this machine and that is still there."""
-    return swaps() + groups() + [str(path) for path in Path("/sys/block").glob("ublkb*")] + disks.left_over()
+    return swaps() + disks.groups() + [str(path) for path in Path("/sys/block").glob("ublkb*")] + disks.left_over()
 
 
 BEFORE = []
@@ -242,7 +238,7 @@ def runs_share_a_device_of_swap_on(donor, program):
        swaps())
     first.kill()
     first.wait()
-    ok(first.stdout.read() == "" and wait_until(lambda: not groups()) and set(swaps()) - set(BEFORE) == area,
+    ok(first.stdout.read() == "" and wait_until(lambda: not disks.groups()) and set(swaps()) - set(BEFORE) == area,
        "a run that is killed leaves the device, and no control group", everything())
     first.stdout.close()
     base = ("--local", str(LOCAL), "--swap", "shared")
@@ -374,6 +370,7 @@ def lacking():
 why = lacking()
 if why:
     skip_all(why)
+at_end(disks.clean)
 lender = Donor("--donate", "512M", "--slab", "8M")
 static = compiled("static", "-static")
 (FOLDER / "text").write_text("no program\n", encoding="ascii")
