@@ -47,19 +47,34 @@ static int map_tables(struct child *child, struct shadows *shadows, uint64_t pag
 	tables += RECLAIM_MOVES * STORE_PAGE;
 	child->reclaim.clean = (uint64_t *)(void *)tables;
 	child->reclaim.own = (uint64_t *)(void *)(tables + bitmap);
+	child->capacity = pages;
 	snapshot_open(&child->snapshot, shadows, pages, tables + 2 * bitmap);
 	return 0;
 }
 
 static void unmap_tables(struct child *child)
 {
-	munmap(child->reclaim.contents, tables_bytes(child->snapshot.pages));
+	munmap(child->reclaim.contents, tables_bytes(child->capacity));
+}
+
+/* Returns the bytes of memory that a part of a child's tables uses. */
+static uint64_t part_memory(const void *part, uint64_t bytes)
+{
+	const uintptr_t start = (uintptr_t)part / STORE_PAGE * STORE_PAGE;
+
+	return pages_table_memory((void *)start, (uintptr_t)part + bytes - start);
 }
 
 void children_measure(struct child *child)
 {
-	if (child->uffd >= 0)
-		child->tables = pages_table_memory(child->reclaim.contents, tables_bytes(child->snapshot.pages));
+	const uint64_t pages = child->snapshot.pages, bitmap = bitmap_bytes(pages);
+
+	if (child->uffd < 0)
+		return;
+	child->tables = part_memory(child->reclaim.contents, RECLAIM_MOVES * STORE_PAGE) +
+			part_memory(child->reclaim.clean, bitmap) + part_memory(child->reclaim.own, bitmap) +
+			part_memory(child->snapshot.far, bitmap) +
+			part_memory(child->snapshot.homes, pages * sizeof *child->snapshot.homes);
 }
 
 uint64_t children_memory(struct children *children)
@@ -168,9 +183,10 @@ int children_enter(struct children *children, uint64_t pages, int uffd, struct c
 
 	if (!child)
 		return -EUSERS;
-	int error = map_tables(&new, &children->core->shadows, pages);
+	int error = map_tables(&new, &children->core->shadows, children->core->window->length / STORE_PAGE);
 	if (error)
 		return error;
+	new.snapshot.pages = pages;
 	error = watch(children, child, uffd, 0);
 	if (error) {
 		unmap_tables(&new);
@@ -191,6 +207,51 @@ void children_connect(struct children *children, struct child *child, int socket
 		child->reclaim.mute = true;
 }
 
+/* Returns true if no page of the word of @page is far, a clean copy or an own page. */
+static bool is_blank(const struct child *child, uint64_t page)
+{
+	const uint64_t word = page / BITMAP_WORD;
+
+	return page % BITMAP_WORD == 0 &&
+	       !(child->snapshot.far[word] | child->reclaim.clean[word] | child->reclaim.own[word]);
+}
+
+static void forget_pages(struct children *children, struct child *child, uint64_t first, uint64_t count)
+{
+	const uint64_t end = first + count < child->snapshot.pages ? first + count : child->snapshot.pages;
+	int64_t removed = 0;
+
+	reclaim_forget_asked(child, first, count);
+	for (uint64_t page = first; page < end; page++) {
+		if (is_blank(child, page)) {
+			page += BITMAP_WORD - 1;
+			continue;
+		}
+		removed += reclaim_forget(child, page);
+		snapshot_remove(&child->snapshot, page);
+	}
+	children_take_back(children, child, removed);
+	if (removed)
+		core_settled(children->core);
+}
+
+/* Handles a PASS_FORGET of @child. Pages outside the window are a mistake of the child, which can harm itself only. */
+static void hear_forget(struct children *children, struct child *child, const struct pass_message *message)
+{
+	const struct pass_message answer = {.fd = -1};
+	struct pass_forget forget;
+
+	memcpy(&forget, message->words, sizeof forget);
+	const uint64_t first = core_page(children->core, forget.address), count = forget.bytes / STORE_PAGE;
+	if (first < child->capacity && count <= child->capacity - first)
+		forget_pages(children, child, first, count);
+	if (!forget.is_new)
+		return;
+	child->new_page = first;
+	child->new_end = first + count;
+	pass_send(child->socket, PASS_FORGOTTEN, &answer);
+}
+
 void children_hear(struct children *children, struct child *child)
 {
 	struct pass_message message;
@@ -198,7 +259,10 @@ void children_hear(struct children *children, struct child *child)
 	uint64_t before = descriptors_raise_briefly(); /* a message may come with a descriptor */
 
 	while (child->socket >= 0 && (what = pass_receive(child->socket, &message)) > 0) {
-		reclaim_hear(children, child, (enum pass)what, &message);
+		if (what == PASS_FORGET)
+			hear_forget(children, child, &message);
+		else
+			reclaim_hear(children, child, (enum pass)what, &message);
 		if (message.fd < 0)
 			continue;
 		/* A fork that was announced before may have failed. */
@@ -452,4 +516,22 @@ bool children_offer(struct children *children, struct child *child, uint64_t pag
 	    look(child, page, &found) == CHILD_FAR && found == home && give(children, child, page, data, true) == 0;
 	pthread_mutex_unlock(&children->lock);
 	return given;
+}
+
+static bool is_untouched(const struct child *child, uint64_t page)
+{
+	return page >= child->new_page && page < child->new_end && !snapshot_is_far(&child->snapshot, page) &&
+	       !reclaim_has(child, page);
+}
+
+unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, unsigned max)
+{
+	unsigned count = 0;
+
+	pthread_mutex_lock(&children->lock);
+	while (count < max && is_untouched(child, page + count) && core_free(children->core) > children->core->low &&
+	       give(children, child, page + count, zeroes, false) == 0)
+		count++;
+	pthread_mutex_unlock(&children->lock);
+	return count;
 }

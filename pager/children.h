@@ -7,6 +7,9 @@
  * store that has its contents. If a child faults on a far page, the handler answers with the contents of the home. If a
  * child faults on any other page, the handler answers with zeroes, because that page was untouched at the fork.
  *
+ * The handler also answers faults on memory that the child maps after the fork: the child tells the pager to forget what
+ * was there (PASS_FORGET), and registers the memory with its userfaultfd. Such pages are the child's own from the start.
+ *
  * Pages given to children count against the program's budget. When children use three eighths of it, the pager takes
  * pages back (reclaim.h). At a half, faults of children wait for that. If no child can give pages back, children may
  * use three quarters. farpage *denies* a page beyond that, a page that there is no memory for, and a lost page.
@@ -34,7 +37,9 @@ struct child {
 	int socket;    /* to the child, for its own forks (pass.h), or -1 */
 	unsigned born; /* serial number, because an entry is reused after its child has ended */
 	pid_t pid;     /* the thread of the child that faulted last, or 0 */
+	uint64_t capacity; /* pages that its tables have room for */
 	struct snapshot snapshot;
+	uint64_t new_page, new_end; /* the memory that it has mapped last */
 	int64_t given; /* number of pages given to the child, which core->resident includes */
 	struct reclaim reclaim;
 	int announced;   /* the pager's end of the socket of the child's next child, or -1 */
@@ -108,6 +113,9 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
    the home of the page any more, if the child has the page, or if it cannot get it now. The caller then wakes the
    threads that wait for the page. Handler only. */
 bool children_offer(struct children *children, struct child *child, uint64_t page, uint64_t home, const void *data);
+/* Fills at most @max pages of @child with zeroes, from @page on: new memory that it has not touched. Returns how many. The
+   others can wait for their faults. Handler only. */
+unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, unsigned max);
 /* Returns true if the home of @page is the program's page, for any child. */
 bool children_need(struct children *children, uint64_t page);
 /* Makes @home the home of @page for all children whose home it was till now. @home is a shadow. If the old contents
@@ -122,7 +130,7 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 
 /* For forks.c and reclaim.c. The caller holds `lock`. */
 
-/* Makes an entry for a new child, which has an empty snapshot of @pages pages. The entry owns @uffd then. Returns 0,
+/* Makes an entry for a new child, which has a snapshot of @pages pages. None of them is far. The entry owns @uffd then. Returns 0,
    -EUSERS if CHILDREN_MAX children live, or -errno. Handler only. */
 int children_enter(struct children *children, uint64_t pages, int uffd, struct child **ret_child);
 /* @child gets @socket, and owns it. Handler only. */

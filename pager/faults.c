@@ -185,6 +185,16 @@ static void read_ahead_for_child(struct handler *handler, const struct fault *fa
 	}
 }
 
+static void fill_ahead_for_child(struct handler *handler, const struct fault *fault)
+{
+	struct streams *streams = &handler->child_new_streams;
+	unsigned ahead = streams_note(streams, stream_page(fault));
+
+	if (ahead)
+		streams_extend(streams, stream_page(fault),
+			       children_fill_ahead(handler->core->children, fault->child, fault->page + 1, ahead));
+}
+
 void faults_answer_child(struct handler *handler, const struct fault *fault)
 {
 	struct core *core = handler->core;
@@ -202,6 +212,8 @@ void faults_answer_child(struct handler *handler, const struct fault *fault)
 						  : children_answer(core->children, child, page, NULL, false);
 		if (result == -EAGAIN)
 			fetch_park(handler, fault);
+		else if (kind == CHILD_ZEROES)
+			fill_ahead_for_child(handler, fault);
 		return;
 	}
 	/* fetch_page() would wait for a free frame. But while the handler keeps the program's pages back, the frames of

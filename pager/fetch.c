@@ -209,9 +209,13 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 	const struct fault *fault = &fetch->fault;
 	uint64_t home;
 
-	if (!end_child_read(core, fetch, status) ||
-	    children_look(children, fault->child, fault->page, &home) != CHILD_FAR)
-		return; /* the child has ended, or already has the page */
+	if (!end_child_read(core, fetch, status))
+		return; /* the child has ended */
+	if (children_look(children, fault->child, fault->page, &home) != CHILD_FAR) {
+		/* The child has the page, or other memory there. */
+		uffd_wake(fault->child->uffd, core_address(core, fault->page), STORE_PAGE);
+		return;
+	}
 	shadows_drop(&core->shadows, home);
 	int result = home != fetch->home ? -EAGAIN
 		     : status            ? children_deny(children, fault->child, fault->page, "is lost with its donor")

@@ -331,6 +331,7 @@ int handler_open(struct handler *handler, struct core *core, uint64_t budget, un
 	streams_init(&handler->far_streams, handler->ahead > 1 ? handler->ahead - 1 : 0);
 	streams_init(&handler->new_streams, ZERO_AHEAD);
 	streams_init(&handler->child_streams, handler->far_streams.limit);
+	streams_init(&handler->child_new_streams, ZERO_AHEAD);
 	for (unsigned i = 0; i < handler->demands; i++)
 		handler->free_demands[handler->free_demand_count++] = (uint16_t)i;
 	size_t bytes = (size_t)handler->frame_count * STORE_PAGE, zero_bytes = (size_t)HANDLER_RUN_PAGES * STORE_PAGE;

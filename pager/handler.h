@@ -86,7 +86,7 @@ struct handler {
 	uint64_t lost_page;
 	pid_t lost_thread;
 	unsigned lost_times;
-	struct streams far_streams, new_streams, child_streams;
+	struct streams far_streams, new_streams, child_streams, child_new_streams;
 	struct spin spin;
 	/* If polling ended without an answer and the handler went to sleep: when that polling began. Otherwise 0. */
 	uint64_t unanswered_since;

@@ -8,6 +8,7 @@
  *    child reads end of file.
  * 2. Before the child forks, it sends PASS_ANNOUNCE with one end of a new pair.
  * 3. The pager asks the child to remove pages (reclaim.h), and the child answers.
+ * 4. If the child maps new memory, or empties or unmaps memory, the pager forgets what the pages were.
  *
  * Any thread may call these functions. They do not allocate.
  */
@@ -23,7 +24,9 @@ enum pass {
 	PASS_POISONED = 'p', /* there are too many children: the far pages of this one raise SIGBUS */
 	PASS_REFUSED = 'r',  /* the same, but the kernel lacks UFFDIO_POISON, so this child must end */
 	PASS_REMOVE = 'm',   /* remove these pages, a word with an address for each */
+	PASS_FORGOTTEN = 'n', /* the answer to a PASS_FORGET */
 	PASS_ANNOUNCE = 'a', /* to the pager, with the pager's end of the socket pair for the next child */
+	PASS_FORGET = 'f',   /* to the pager: a struct pass_forget */
 	PASS_CONTENTS = 'c', /* to the pager: the contents of the next page that was moved */
 	PASS_REMOVED = 'd'   /* to the pager: a struct pass_removed. Without words, the child cannot remove pages. */
 };
@@ -35,6 +38,12 @@ struct pass_removed {
 	uint64_t moved;   /* its contents were sent (PASS_CONTENTS), in the order of the bits */
 	uint64_t gone;    /* the child has other memory there, or none */
 	uint64_t busy;    /* may be asked again */
+};
+
+/* Pages of the child that now have other contents: zeroes, or none. */
+struct pass_forget {
+	uint64_t address, bytes;
+	uint64_t is_new; /* 1: new memory, and the child waits for an answer; 0: none */
 };
 
 struct pass_message {

@@ -18,6 +18,11 @@ bool reclaim_is_clean(const struct child *child, uint64_t page)
 	return has(child, child->reclaim.clean, page);
 }
 
+bool reclaim_has(const struct child *child, uint64_t page)
+{
+	return has(child, child->reclaim.clean, page) || has(child, child->reclaim.own, page);
+}
+
 void reclaim_add_clean(struct child *child, uint64_t page)
 {
 	bitmap_set(child->reclaim.clean, page, 1, true);
@@ -27,7 +32,7 @@ void reclaim_add_clean(struct child *child, uint64_t page)
 void reclaim_add_own(struct child *child, uint64_t page)
 {
 	if (page >= child->snapshot.pages)
-		return;
+		child->snapshot.pages = page + 1;
 	bitmap_set(child->reclaim.own, page, 1, true);
 	child->reclaim.count++;
 }
@@ -36,12 +41,21 @@ bool reclaim_forget(struct child *child, uint64_t page)
 {
 	struct reclaim *reclaim = &child->reclaim;
 
-	if (!has(child, reclaim->clean, page) && !has(child, reclaim->own, page))
+	if (!reclaim_has(child, page))
 		return false;
 	bitmap_set(reclaim->clean, page, 1, false);
 	bitmap_set(reclaim->own, page, 1, false);
 	reclaim->count--;
 	return true;
+}
+
+void reclaim_forget_asked(struct child *child, uint64_t first, uint64_t count)
+{
+	struct reclaim *reclaim = &child->reclaim;
+
+	for (unsigned i = 0; i < reclaim->asked_count; i++)
+		if (reclaim->asked[i] - first < count)
+			reclaim->forgotten |= UINT64_C(1) << i;
 }
 
 /* --- Asking ----------------------------------------------------------------------------------------------------- */
@@ -96,6 +110,7 @@ static void ask(struct children *children, struct child *child)
 	reclaim->asked_of = child->born;
 	reclaim->asked_since = clock_now();
 	reclaim->content_count = 0;
+	reclaim->forgotten = 0;
 	if (pass_send(child->socket, PASS_REMOVE, &message) < 0) {
 		reclaim->asked_count = 0;
 		reclaim->mute = true;
@@ -159,6 +174,7 @@ void reclaim_inherit(struct child *child, const struct child *parent)
 	child->reclaim.asked_count = from->asked_count;
 	child->reclaim.asked_of = from->asked_of;
 	child->reclaim.asked_since = from->asked_since;
+	child->reclaim.forgotten = from->forgotten;
 }
 
 /* --- Answers ---------------------------------------------------------------------------------------------------- */
@@ -204,6 +220,8 @@ static void finish_inherited(struct children *children, const struct child *chil
 		if (heir == child || heir->uffd < 0 || !reclaim->asked_count || reclaim->asked_of != child->born)
 			continue;
 		for (unsigned k = 0; k < reclaim->asked_count; k++) {
+			if (reclaim->forgotten >> k & 1)
+				continue;
 			if (homes && homes[k]) {
 				shadows_share(&children->core->shadows, homes[k]);
 				snapshot_set_home(&heir->snapshot, reclaim->asked[k], homes[k]);
@@ -220,6 +238,7 @@ void reclaim_finish(struct children *children, struct child *child, const uint64
 	struct reclaim *reclaim = &child->reclaim;
 	const struct pass_removed *answer = &reclaim->answer;
 	const unsigned count = reclaim->asked_count;
+	const uint64_t removed = answer->dropped | answer->moved | answer->gone;
 	uint64_t homes[RECLAIM_MAX] = {0};
 	unsigned moved = 0;
 
@@ -232,20 +251,25 @@ void reclaim_finish(struct children *children, struct child *child, const uint64
 
 		if (answer->busy & bit)
 			continue;
+		if (answer->moved & bit)
+			homes[i] = shadows && moved < reclaim->content_count ? shadows[moved++] : SNAPSHOT_LOST;
+		if (reclaim->forgotten & bit)
+			continue;
 		bool was_clean = reclaim_is_clean(child, page);
 		reclaim_forget(child, page);
-		if (answer->moved & bit) {
-			homes[i] = shadows && moved < reclaim->content_count ? shadows[moved++] : SNAPSHOT_LOST;
+		if (homes[i]) {
 			snapshot_set_home(&child->snapshot, page, homes[i]);
 		} else if (!(answer->dropped & bit) && (was_clean || answer->gone & bit)) {
 			snapshot_remove(&child->snapshot, page); /* the page is not served any more */
 		}
 	}
-	const uint64_t removed = answer->dropped | answer->moved | answer->gone;
 	if (removed == 0 && !answer->busy)
 		reclaim->mute = true;
-	children_take_back(children, child, __builtin_popcountll(removed));
+	children_take_back(children, child, __builtin_popcountll(removed & ~reclaim->forgotten));
 	finish_inherited(children, child, homes);
+	for (unsigned i = 0; i < count; i++)
+		if (reclaim->forgotten >> i & 1)
+			shadows_drop(&children->core->shadows, homes[i]);
 	core_settled(children->core);
 }
 

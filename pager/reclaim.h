@@ -16,6 +16,9 @@
  * those of processes that the child has forked meanwhile. A child that is stopped (SIGSTOP) does not answer. After a
  * second the pager asks another child.
  *
+ * If a child has other memory at the place of an asked page before its answer has been handled, the page is *forgotten*:
+ * its old contents are of no use to this child any more, but may be to processes that it has forked (children_hear()).
+ *
  * A child removes only pages that it was asked to remove. If another fault arrives for a page with a clean copy, the
  * child has discarded the page by a system call that bypasses libc. Then it reads as zeroes.
  *
@@ -48,6 +51,7 @@ struct reclaim {
 	uint64_t hand;   /* where the search for pages continues */
 	uint64_t asked[RECLAIM_MAX];
 	unsigned asked_count;
+	uint64_t forgotten;   /* one bit for each asked page */
 	unsigned asked_of;    /* serial number of the child that was asked: this one, or one that has forked it */
 	uint64_t asked_since; /* clock_now() */
 	struct pass_removed answer;
@@ -58,10 +62,14 @@ struct reclaim {
 };
 
 bool reclaim_is_clean(const struct child *child, uint64_t page);
+/* Returns true if the page is a clean copy, or an own page that may leave. */
+bool reclaim_has(const struct child *child, uint64_t page);
 void reclaim_add_clean(struct child *child, uint64_t page);
 void reclaim_add_own(struct child *child, uint64_t page);
 /* The page is neither a clean copy nor an own page any more. Returns true if it was one. */
 bool reclaim_forget(struct child *child, uint64_t page);
+/* The child has other memory at those of these pages that are asked. */
+void reclaim_forget_asked(struct child *child, uint64_t first, uint64_t count);
 /* Asks the child with the most pages to remove some. Returns true if a child has been asked, now or less than a second
    ago, and has not answered. */
 bool reclaim_ask(struct children *children);

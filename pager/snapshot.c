@@ -11,13 +11,12 @@ size_t snapshot_bytes(uint64_t pages)
 	return bitmap_bytes(pages) + pages * sizeof(uint32_t);
 }
 
-void snapshot_open(struct snapshot *snapshot, struct shadows *shadows, uint64_t pages, void *tables)
+void snapshot_open(struct snapshot *snapshot, struct shadows *shadows, uint64_t most, void *tables)
 {
 	*snapshot = (struct snapshot){
 	    .shadows = shadows,
-	    .pages = pages,
 	    .far = tables,
-	    .homes = (void *)((char *)tables + bitmap_bytes(pages)),
+	    .homes = (void *)((char *)tables + bitmap_bytes(most)),
 	};
 }
 

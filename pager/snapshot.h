@@ -24,7 +24,7 @@
 
 struct snapshot {
 	struct shadows *shadows;
-	uint64_t pages;   /* pages of the window that can be far */
+	uint64_t pages;   /* pages of the window that can be far; grows, up to the size of the tables */
 	uint64_t *far;    /* one bit per page: is far, or is a clean copy (reclaim.h) */
 	uint32_t *homes;  /* of each far page: 0 for the program's page, or a code for another home (snapshot.c) */
 	uint64_t rehomed; /* far pages whose home is not the program's page */
@@ -32,8 +32,9 @@ struct snapshot {
 
 /* Returns the bytes of the tables of @pages pages. */
 size_t snapshot_bytes(uint64_t pages);
-/* @tables is zeroed memory of snapshot_bytes() bytes, which the caller owns. No page is far. */
-void snapshot_open(struct snapshot *snapshot, struct shadows *shadows, uint64_t pages, void *tables);
+/* @tables is zeroed memory of snapshot_bytes(@most) bytes, which the caller owns. No page is far. `pages` is 0, and the
+   caller raises it to at most @most. */
+void snapshot_open(struct snapshot *snapshot, struct shadows *shadows, uint64_t most, void *tables);
 /* Ends the use of all shadows. */
 void snapshot_close(struct snapshot *snapshot);
 /* Makes the pages of @from far in the new @snapshot, with the same homes. */

@@ -107,6 +107,11 @@ static int register_range(int fd, void *base, size_t length, uint64_t mode)
 	return ioctl(fd, UFFDIO_REGISTER, &range) ? -errno : 0;
 }
 
+int uffd_register(int fd, void *base, size_t length)
+{
+	return register_range(fd, base, length, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP);
+}
+
 int uffd_open_mover(void *landing, size_t length)
 {
 	if (!uffd_can_move())
@@ -135,7 +140,7 @@ int uffd_open(void *base, size_t length, void *landing, size_t landing_length, s
 		uffd.fd = open_with(want);
 	if (uffd.fd < 0)
 		return uffd.fd;
-	result = register_range(uffd.fd, base, length, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP);
+	result = uffd_register(uffd.fd, base, length);
 	if (result)
 		goto close_uffd;
 	if (wants_move(has)) {

@@ -49,6 +49,8 @@ bool uffd_can_move(void);
    FARPAGE_NO_MOVE in the environment (for tests), UFFDIO_MOVE is not used, as on older kernels. Returns 0, -EPERM if
    userfaultfd is not permitted, -ENOSYS if the kernel lacks it, -ENOMEM, or -EINVAL. */
 int uffd_open(void *base, size_t length, void *landing, size_t landing_length, struct uffd *ret_uffd);
+/* Has the faults on the range reported to @fd. Returns 0 or -errno. */
+int uffd_register(int fd, void *base, size_t length);
 /* Opens a descriptor for uffd_take(), with [@landing, +@length) registered. Returns it or -errno, -EOPNOTSUPP without
    UFFDIO_MOVE. */
 int uffd_open_mover(void *landing, size_t length);

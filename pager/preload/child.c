@@ -183,10 +183,14 @@ static void serve_pager(void)
 		if (what == PASS_REMOVE) {
 			all_local = false; /* first, because this process may fork while pages are removed */
 			remove_pages(&message, pager_socket, own_uffd, pager_process);
+		} else if (what == PASS_FORGOTTEN) {
+			served_answered();
 		} else if (what != -EAGAIN) {
 			wanted[1].fd = -1; /* the pager has closed its end */
+			served_end();
 		}
 	}
+	served_end();
 }
 
 static struct uffdio_range window_range(void)
@@ -225,7 +229,10 @@ static void leave_pager(void)
 		poll(&event, 1, LOCK_POLL_MS);
 		let_forks_go();
 	}
+	served_close();
+	remove_lock();
 	close_own(&own_uffd);
+	remove_unlock();
 }
 
 /* Starts a pager of this child's own. */
@@ -335,5 +342,7 @@ void child_after_in_child(void)
 	restore_limit();
 	if (!poisoned)
 		start_watcher();
+	if (!poisoned && own_uffd >= 0)
+		served_begin(pager_socket, own_uffd);
 	preload_near--;
 }

@@ -4,10 +4,13 @@
  * Without a pager, madvise(MADV_DONTNEED) empties pages. preload.lock is held, so that no pager starts meanwhile.
  * With a pager, farpage_advise() empties pages.
  *
- * A forked child has no pager of its own at first. If it emptied pages by madvise(2), the parent's pager would place
- * the pages of the child's snapshot again. So the child maps new memory over the range, with the same protections. This
- * ends the range's registration with the parent's pager. The child's free pages are registered with the parent's pager,
- * too, so an allocation also maps new memory. far_leave_child() ends all this (child.c).
+ * A forked child has no pager of its own at first. If it only emptied pages by madvise(2), the parent's pager would
+ * place the pages of the child's snapshot again. So it first has the pager forget the pages (served.c). The child's free
+ * pages may be registered with the parent's pager, too, so an allocation maps new memory, and registers it once the
+ * pager has forgotten the pages. far_leave_child() ends all this (child.c).
+ *
+ * If the pager cannot serve new memory of the child, new memory stays local. To empty pages, the child then maps new
+ * memory over them, with the same protections.
  *
  * Any thread may call these functions.
  */
@@ -47,21 +50,7 @@ bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_
 	return true;
 }
 
-/* Held while new memory is mapped, while pages are removed (remove.c), while the process stops being a CHILD, and
-   during a fork. */
-static pthread_mutex_t laying = PTHREAD_MUTEX_INITIALIZER;
-
-void far_lay_lock(void)
-{
-	pthread_mutex_lock(&laying);
-}
-
-void far_lay_unlock(void)
-{
-	pthread_mutex_unlock(&laying);
-}
-
-/* Maps new memory. The caller holds `laying`. */
+/* Maps new memory. The caller holds the lock of remove.c. */
 static int lay(char *start, size_t length, int protection)
 {
 	void *got =
@@ -75,9 +64,9 @@ static int lay(char *start, size_t length, int protection)
 
 static int lay_fresh(char *start, size_t length, int protection)
 {
-	far_lay_lock();
+	remove_lock();
 	int error = lay(start, length, protection);
-	far_lay_unlock();
+	remove_unlock();
 	return error;
 }
 
@@ -88,12 +77,12 @@ static bool lay_in_child(char *start, size_t length, int protection, int *ret_er
 
 	if (preload_mode() != PRELOAD_CHILD)
 		return false;
-	far_lay_lock();
+	remove_lock();
 	if (preload_mode() == PRELOAD_CHILD) {
 		*ret_error = lay(start, length, protection);
 		child = true;
 	}
-	far_lay_unlock();
+	remove_unlock();
 	return child;
 }
 
@@ -131,11 +120,11 @@ int far_protect_by_key(void *address, size_t length, int protection, int key)
 
 void far_leave_child(void)
 {
-	far_lay_lock();
+	remove_lock();
 	pthread_mutex_lock(&preload.window.protect_lock);
 	preload_wait_again();
 	pthread_mutex_unlock(&preload.window.protect_lock);
-	far_lay_unlock();
+	remove_unlock();
 }
 
 int far_protection(const char *start, size_t length, size_t *ret_length)
@@ -168,6 +157,46 @@ static bool lay_alike(char *start, size_t length, int *ret_error)
 	return child;
 }
 
+/* Returns true if the parent's pager can serve new memory of this process. */
+static bool is_served(void)
+{
+	if (preload_mode() != PRELOAD_CHILD)
+		return false;
+	remove_lock();
+	bool possible = remove_is_possible();
+	remove_unlock();
+	return possible;
+}
+
+/* In a CHILD, empties the range. Otherwise returns false; a part of the range may then be empty already. */
+static bool discard_in_child(char *start, size_t length, int *ret_error)
+{
+	bool done = false;
+
+	if (is_served() && served_forget(start, length, true)) {
+		remove_lock();
+		done = preload_mode() == PRELOAD_CHILD && kernel_madvise(start, length, MADV_DONTNEED) == 0;
+		remove_unlock();
+	}
+	return done || lay_alike(start, length, ret_error);
+}
+
+/* Prepares newly allocated pages in a CHILD. Returns 0 or -errno. */
+static int lay_allocated(char *start, size_t length)
+{
+	int error = 0;
+
+	if (!lay_in_child(start, length, PROT_READ | PROT_WRITE, &error) || error)
+		return error;
+	if (is_served() && served_forget(start, length, true)) {
+		remove_lock();
+		if (preload_mode() == PRELOAD_CHILD)
+			served_add(start, length);
+		remove_unlock();
+	}
+	return 0;
+}
+
 static uint64_t uses; /* atomic */
 
 void far_note_use(void)
@@ -187,7 +216,7 @@ int far_allocate(size_t length, size_t alignment, void **ret_address)
 	far_note_use();
 	int error = window_allocate(&preload.window, length, alignment, &address);
 	if (!error)
-		lay_in_child(address, length, PROT_READ | PROT_WRITE, &error);
+		error = lay_allocated(address, length);
 	if (!error)
 		*ret_address = address;
 	return error;
@@ -197,9 +226,7 @@ int far_allocate_at(void *address, size_t length)
 {
 	far_note_use();
 	int error = window_allocate_at(&preload.window, address, length);
-	if (!error)
-		lay_in_child(address, length, PROT_READ | PROT_WRITE, &error);
-	return error;
+	return error ? error : lay_allocated(address, length);
 }
 
 /* Empties the pages by madvise(2). If a pager runs by now, does nothing and returns false. */
@@ -220,7 +247,7 @@ int far_discard(char *start, size_t length)
 {
 	int error = 0;
 
-	if (lay_alike(start, length, &error))
+	if (discard_in_child(start, length, &error))
 		return error;
 	if (preload_mode() == PRELOAD_WAITING && discard_before_pager(start, length, &error))
 		return error;
@@ -289,7 +316,9 @@ void far_free(char *start, size_t length)
 			int ignored;
 
 			/* Free pages have no access. */
-			if (!lay_in_child(start, count, PROT_NONE, &ignored))
+			if (lay_in_child(start, count, PROT_NONE, &ignored))
+				served_forget(start, count, false);
+			else
 				far_discard(start, count);
 			window_free(&preload.window, start, count);
 		}
@@ -301,14 +330,16 @@ void far_free(char *start, size_t length)
 
 void far_fork_prepare(void)
 {
+	served_fork_prepare();
 	pthread_mutex_lock(&given_up.lock);
-	far_lay_lock();
+	remove_lock();
 	window_fork_prepare(&preload.window);
 }
 
 void far_fork_done(void)
 {
 	window_fork_done(&preload.window);
-	far_lay_unlock();
+	remove_unlock();
 	pthread_mutex_unlock(&given_up.lock);
+	served_fork_done();
 }

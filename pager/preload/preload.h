@@ -20,16 +20,17 @@
  * (meson.build) do not count.
  *     kernel, descriptors, near_heap, settings, report
  *     preload: the mode of the process
- *     far, remove, child, keep, thread, start
+ *     served, remove, far, child, keep, thread, start
  *     heap, remap, mapping, closing, library: the functions that the program calls
  *     process: the constructor and the fork handlers
  *
  * Lock order:
  * 1. the lock of start.c
  * 2. preload.lock, held while the pager starts over the window, and while pages are emptied without a pager
- * 3. the locks of far.c
- * 4. the window's own locks
- * 5. the lock of near_heap.c
+ * 3. the lock of served.c
+ * 4. the locks of far.c
+ * 5. the window's own locks
+ * 6. the lock of near_heap.c
  */
 #ifndef PAGER_PRELOAD_PRELOAD_H
 #define PAGER_PRELOAD_PRELOAD_H
@@ -148,6 +149,29 @@ int mapping_prepare(void);
 /* Returns true if the heap (libmimalloc) has mapped @address, which lies in the window. */
 bool mapping_is_heap(const void *address);
 
+/* --- served.c: new memory of a forked child, which its parent's pager serves --------------------------------------- */
+
+/* New memory of this process can be served from now on. @socket is the one to the pager, @uffd this process's
+   userfaultfd. Called once the watcher runs. */
+void served_begin(int socket, int uffd);
+/* Nobody answers any more. Only the watcher calls this. */
+void served_end(void);
+/* Called after served_end(), while no thread forks. When this returns, no thread uses the socket, and
+   threads use the userfaultfd only while they hold the lock of remove.c. */
+void served_close(void);
+/* Hands an answer of the pager to the thread that waits for it. Only the watcher calls this. */
+void served_answered(void);
+/* Returns this process's userfaultfd, or -1 if new memory cannot be served. */
+int served_uffd(void);
+/* Has the pager forget what it knows of the range. If @is_new is true, waits until the pager has done so. Returns false
+   if there is no pager that does. The caller holds none of the locks of far.c. */
+bool served_forget(const char *start, size_t length, bool is_new);
+/* Has the pager serve the range, which the pager has forgotten. If that fails, the memory stays local. */
+void served_add(char *start, size_t length);
+/* Hold the lock during a fork. */
+void served_fork_prepare(void);
+void served_fork_done(void);
+
 /* --- far.c: pages of the window, without a pager, with one, and in a forked child --------------------------------- */
 
 /* Clips [@address, +@length) to the window, and rounds the length up to pages. Returns false if the range has no
@@ -173,9 +197,6 @@ uint64_t far_uses(void);
 int far_discard(char *start, size_t length);
 /* Discards and frees whole pages. */
 void far_free(char *start, size_t length);
-/* While the lock is held, no memory is mapped over the window, and the process does not fork. */
-void far_lay_lock(void);
-void far_lay_unlock(void);
 /* Withdraws pages from use as far memory, because the program maps a file or shared memory over them. Empties them;
    they are never allocated again. Returns 0, or -ENOMEM if there are too many such ranges. */
 int far_give_up(char *start, size_t length);
@@ -198,6 +219,12 @@ void child_after_in_child(void);
 
 /* --- remove.c: removes pages of a forked child -------------------------------------------------------------------- */
 
+/* While the lock is held, no memory is mapped over the window, and the process does not fork. */
+void remove_lock(void);
+void remove_unlock(void);
+/* Returns true if this process can remove its own pages. Otherwise nothing bounds its new memory, so that memory stays
+   local. The caller holds the lock. */
+bool remove_is_possible(void);
 /* Removes the pages of a PASS_REMOVE from this process, and answers over @socket. @uffd is this process's userfaultfd,
    and @pager the pager's process (a pidfd). Only the watcher calls this. */
 void remove_pages(const struct pass_message *request, int socket, int uffd, int pager);

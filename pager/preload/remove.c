@@ -4,10 +4,10 @@
  * A page that is write-protected is a clean copy, and is dropped. Any other page is the child's own. It is moved out of
  * the child's reach (take.h), like the evictor does with the program's pages, and its contents are sent to the pager.
  *
- * The child maps no memory and does not fork meanwhile (far_lay_lock()). So new memory of the child is never taken for
+ * The child maps no memory and does not fork meanwhile (remove_lock()). So new memory of the child is never taken for
  * an old page, and a process that the child forks has a page or finds its contents sent.
  *
- * Only the watcher calls this (child.c).
+ * Only the watcher calls remove_pages() (child.c).
  */
 #include "common/descriptors.h"
 #include "pager/bitmap.h"
@@ -32,6 +32,20 @@ static struct {
 	struct window window;
 	struct take take;
 } mover = {.pagemap = -1, .uffd = {.fd = -1, .mover = -1}, .take = {.maps = -1, .memory = -1, .pagemap = -1}};
+
+/* Held while new memory is mapped, while pages are removed, while the process stops being a CHILD, and during a
+   fork. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void remove_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void remove_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
 
 static int open_mover(int uffd)
 {
@@ -80,6 +94,18 @@ static bool need_pagemap(void)
 		descriptors_restore(before);
 	}
 	return mover.pagemap >= 0;
+}
+
+bool remove_is_possible(void)
+{
+	const int uffd = served_uffd();
+
+	if (uffd < 0)
+		return false;
+	preload_near++;
+	bool possible = need_pagemap() && need_mover(uffd) == 0;
+	preload_near--;
+	return possible;
 }
 
 void remove_after_in_child(void)
@@ -172,7 +198,7 @@ void remove_pages(const struct pass_message *request, int socket, int uffd, int 
 		tell(socket, pager, PASS_REMOVED, &message);
 		return;
 	}
-	far_lay_lock();
+	remove_lock();
 	for (unsigned i = 0, run; i < request->count; i += run) {
 		for (run = 1;
 		     i + run < request->count && request->words[i + run] == request->words[i] + run * WINDOW_PAGE;
@@ -185,5 +211,5 @@ void remove_pages(const struct pass_message *request, int socket, int uffd, int 
 	memcpy(message.words, &removed, sizeof removed);
 	message.count = sizeof removed / sizeof message.words[0];
 	tell(socket, pager, PASS_REMOVED, &message);
-	far_lay_unlock();
+	remove_unlock();
 }

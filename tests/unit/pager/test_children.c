@@ -39,7 +39,7 @@ static bool is_far(struct children *children, uint64_t page)
 static void snapshot_holds_what_is_far(void)
 {
 	static struct pager_counters counters;
-	struct window window = {.high = 2 * STATES};
+	struct window window = {.high = 2 * STATES, .length = (size_t)2 * STATES * STORE_PAGE};
 	struct core core = {.window = &window, .counters = &counters};
 	struct children children;
 
@@ -351,7 +351,7 @@ static const char *lines_of_children(unsigned count)
 {
 	static char said[4096];
 	static struct pager_counters counters;
-	struct window window = {.high = 1};
+	struct window window = {.high = 1, .length = STORE_PAGE};
 	struct core core = {.window = &window, .counters = &counters};
 	struct children children;
 	int saved = dup(STDERR_FILENO), lines = memfd_create("lines", MFD_CLOEXEC);

@@ -22,7 +22,7 @@ static int ends[CHILDREN_MAX]; /* the children's ends of their sockets */
 static void set_up(unsigned count)
 {
 	memset(&core, 0, sizeof core);
-	window = (struct window){.base = addresses, .high = WINDOW};
+	window = (struct window){.base = addresses, .high = WINDOW, .length = (size_t)2 * WINDOW * STORE_PAGE};
 	core.window = &window;
 	core.counters = &counters;
 	core.children = &children;
@@ -293,8 +293,85 @@ static void a_new_child_waits_for_its_parents_answer(void)
 	tear_down(1);
 }
 
+/* Child @number has new memory at these pages. Returns true if the pager answers. */
+static bool renews(unsigned number, uint64_t page, uint64_t count)
+{
+	const struct pass_forget forget = {
+	    .address = (uintptr_t)core_address(&core, page), .bytes = count * STORE_PAGE, .is_new = 1};
+	struct pass_message message = {.fd = -1, .count = 3};
+
+	asked(number);
+	memcpy(message.words, &forget, sizeof forget);
+	pass_send(ends[number], PASS_FORGET, &message);
+	children_hear(&children, &children.entries[number]);
+	return pass_receive(ends[number], &message) == PASS_FORGOTTEN;
+}
+
+static void new_memory_reads_as_zeroes(void)
+{
+	set_up(1);
+	has_own(0, 4);
+	has_clean(0, 5);
+	has_own(0, 6);
+	is_far(0, 7);
+	is_far(0, 200);
+	uint64_t shadow = shadows_allocate(&core.shadows, 0);
+	snapshot_set_home(&children.entries[0].snapshot, 70, shadow);
+	ok(renews(0, 5, 70), "the pager answers when it has forgotten what pages were");
+	ok(reads_as(0, 5, CHILD_ZEROES) && reads_as(0, 6, CHILD_ZEROES) && reads_as(0, 7, CHILD_ZEROES) &&
+	       reads_as(0, 70, CHILD_ZEROES),
+	   "new memory reads as zeroes");
+	ok(is_at(0, 200, 200) && reclaim_has(&children.entries[0], 4), "other pages are what they were");
+	ok(children.given == GIVEN - 2 && core.resident == GIVEN - 2, "replaced pages do not count any more");
+	ok(shadows_left(&core.shadows) == 2 * RECLAIM_SHADOWS, "replaced pages need no shadow");
+	ok(renews(0, 2 * WINDOW - 1, 2) && renews(0, 2 * WINDOW + 7, 1) && is_at(0, 200, 200),
+	   "a range that is not all in the window changes nothing");
+	tear_down(1);
+}
+
+static void new_memory_can_leave(void)
+{
+	set_up(1);
+	renews(0, WINDOW + 10, 4);
+	has_own(0, WINDOW + 12);
+	reclaim_ask(&children);
+	ok(asked(0) == 1 && reclaim_is_asked(&children.entries[0], WINDOW + 12),
+	   "a child is asked for pages beyond those of its parent");
+	answer(0, (struct pass_removed){.moved = 1});
+	uint64_t shadow = store_moved(0);
+	ok(shadow && is_at(0, WINDOW + 12, shadow), "such a page is far, at a shadow");
+	forks_add(&children, &children.entries[0], eventfd(0, EFD_CLOEXEC));
+	ok(is_at(1, WINDOW + 12, shadow), "the child's own child has it, too");
+	tear_down(1);
+}
+
+static void memory_is_replaced_after_the_answer(void)
+{
+	forks_while_it_is_asked();
+	answer(0, (struct pass_removed){.moved = 1, .dropped = 2});
+	renews(0, 3, 3);
+	ok(reads_as(0, 3, CHILD_ASKED), "faults on new memory wait until the evictor has handled the answer");
+	uint64_t shadow = store_moved(0);
+	ok(reads_as(0, 3, CHILD_ZEROES) && reads_as(0, 5, CHILD_ZEROES), "then the new memory reads as zeroes");
+	ok(is_at(1, 3, shadow) && is_at(1, 5, 5), "a child's child has what was there when it was forked");
+	ok(children.given == GIVEN - 2, "each page is taken back once");
+	snapshot_remove(&children.entries[1].snapshot, 3);
+	ok(shadows_left(&core.shadows) == 2 * RECLAIM_SHADOWS, "no shadow is left when nobody needs it");
+	tear_down(1);
+
+	forks_while_it_is_asked();
+	reclaim_forget_asked(&children.entries[1], 3, 1);
+	answer(0, (struct pass_removed){.moved = 1, .dropped = 2});
+	shadow = store_moved(0);
+	ok(is_at(0, 3, shadow) && reads_as(1, 3, CHILD_ZEROES), "a child's child can replace its memory meanwhile");
+	tear_down(1);
+}
+
 int main(void)
 {
+	new_memory_reads_as_zeroes();
+	new_memory_can_leave();
+	memory_is_replaced_after_the_answer();
 	the_child_with_the_most_pages_is_asked();
 	each_page_has_its_turn();
 	what_is_dropped_stays_far();

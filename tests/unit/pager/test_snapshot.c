@@ -18,6 +18,7 @@ static void open_snapshot(struct snapshot *snapshot)
 	if (!tables)
 		tap_bail("no memory");
 	snapshot_open(snapshot, &shadows, WINDOW, tables);
+	snapshot->pages = WINDOW;
 }
 
 static void close_snapshot(struct snapshot *snapshot)
