@@ -518,10 +518,16 @@ bool children_offer(struct children *children, struct child *child, uint64_t pag
 	return given;
 }
 
-static bool is_untouched(const struct child *child, uint64_t page)
+/* Returns true if @child has not touched the page, but may do so: new memory, or memory of the program that was
+   untouched at the fork. */
+static bool is_untouched(const struct children *children, const struct child *child, uint64_t page)
 {
-	return page >= child->new_page && page < child->new_end && !snapshot_is_far(&child->snapshot, page) &&
-	       !reclaim_has(child, page);
+	const struct core *core = children->core;
+
+	if (snapshot_is_far(&child->snapshot, page) || reclaim_has(child, page))
+		return false;
+	return (page >= child->new_page && page < child->new_end) ||
+	       (window_run(core->window, page, 1) && page_state(pages_load(&core->pages, page)) == PAGE_UNTOUCHED);
 }
 
 unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, unsigned max)
@@ -529,7 +535,8 @@ unsigned children_fill_ahead(struct children *children, struct child *child, uin
 	unsigned count = 0;
 
 	pthread_mutex_lock(&children->lock);
-	while (count < max && is_untouched(child, page + count) && core_free(children->core) > children->core->low &&
+	while (count < max && is_untouched(children, child, page + count) &&
+	       core_free(children->core) > children->core->low &&
 	       give(children, child, page + count, zeroes, false) == 0)
 		count++;
 	pthread_mutex_unlock(&children->lock);

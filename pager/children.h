@@ -7,8 +7,9 @@
  * store that has its contents. If a child faults on a far page, the handler answers with the contents of the home. If a
  * child faults on any other page, the handler answers with zeroes, because that page was untouched at the fork.
  *
- * The handler also answers faults on memory that the child maps after the fork: the child tells the pager to forget what
- * was there (PASS_FORGET), and registers the memory with its userfaultfd. Such pages are the child's own from the start.
+ * The handler also answers faults on memory that the child maps after the fork. The child first tells the pager to
+ * forget what was there (PASS_FORGET). Then it registers the memory with its userfaultfd. Such pages are the child's
+ * own from the start.
  *
  * Pages given to children count against the program's budget. When children use three eighths of it, the pager takes
  * pages back (reclaim.h). At a half, faults of children wait for that. If no child can give pages back, children may
@@ -33,14 +34,14 @@
 #define CHILDREN_MAX 256
 
 struct child {
-	int uffd;      /* -1 for a free entry */
-	int socket;    /* to the child, for its own forks (pass.h), or -1 */
-	unsigned born; /* serial number, because an entry is reused after its child has ended */
-	pid_t pid;     /* the thread of the child that faulted last, or 0 */
+	int uffd;          /* -1 for a free entry */
+	int socket;        /* to the child, for its own forks (pass.h), or -1 */
+	unsigned born;     /* serial number, because an entry is reused after its child has ended */
+	pid_t pid;         /* the thread of the child that faulted last, or 0 */
 	uint64_t capacity; /* pages that its tables have room for */
 	struct snapshot snapshot;
 	uint64_t new_page, new_end; /* the memory that it has mapped last */
-	int64_t given; /* number of pages given to the child, which core->resident includes */
+	int64_t given;              /* number of pages given to the child, which core->resident includes */
 	struct reclaim reclaim;
 	int announced;   /* the pager's end of the socket of the child's next child, or -1 */
 	uint64_t tables; /* bytes of memory that its tables use (children_memory()) */
@@ -113,8 +114,8 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
    the home of the page any more, if the child has the page, or if it cannot get it now. The caller then wakes the
    threads that wait for the page. Handler only. */
 bool children_offer(struct children *children, struct child *child, uint64_t page, uint64_t home, const void *data);
-/* Fills at most @max pages of @child with zeroes, from @page on: new memory that it has not touched. Returns how many. The
-   others can wait for their faults. Handler only. */
+/* Fills at most @max pages of @child with zeroes, from @page on, as long as the child has not touched them. Returns
+   how many. The others can wait for their faults. Handler only. */
 unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, unsigned max);
 /* Returns true if the home of @page is the program's page, for any child. */
 bool children_need(struct children *children, uint64_t page);
@@ -130,8 +131,8 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 
 /* For forks.c and reclaim.c. The caller holds `lock`. */
 
-/* Makes an entry for a new child, which has a snapshot of @pages pages. None of them is far. The entry owns @uffd then. Returns 0,
-   -EUSERS if CHILDREN_MAX children live, or -errno. Handler only. */
+/* Makes an entry for a new child, which has a snapshot of @pages pages. None of them is far. The entry owns @uffd then.
+   Returns 0, -EUSERS if CHILDREN_MAX children live, or -errno. Handler only. */
 int children_enter(struct children *children, uint64_t pages, int uffd, struct child **ret_child);
 /* @child gets @socket, and owns it. Handler only. */
 void children_connect(struct children *children, struct child *child, int socket);

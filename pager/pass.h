@@ -20,15 +20,15 @@
 #define PASS_WORDS 512u
 
 enum pass {
-	PASS_SERVED = 's',   /* with the child's userfaultfd, and a word: how many pages are far for the child */
-	PASS_POISONED = 'p', /* there are too many children: the far pages of this one raise SIGBUS */
-	PASS_REFUSED = 'r',  /* the same, but the kernel lacks UFFDIO_POISON, so this child must end */
-	PASS_REMOVE = 'm',   /* remove these pages, a word with an address for each */
+	PASS_SERVED = 's',    /* with the child's userfaultfd, and a word: how many pages are far for the child */
+	PASS_POISONED = 'p',  /* there are too many children: the far pages of this one raise SIGBUS */
+	PASS_REFUSED = 'r',   /* the same, but the kernel lacks UFFDIO_POISON, so this child must end */
+	PASS_REMOVE = 'm',    /* remove these pages, a word with an address for each */
 	PASS_FORGOTTEN = 'n', /* the answer to a PASS_FORGET */
-	PASS_ANNOUNCE = 'a', /* to the pager, with the pager's end of the socket pair for the next child */
-	PASS_FORGET = 'f',   /* to the pager: a struct pass_forget */
-	PASS_CONTENTS = 'c', /* to the pager: the contents of the next page that was moved */
-	PASS_REMOVED = 'd'   /* to the pager: a struct pass_removed. Without words, the child cannot remove pages. */
+	PASS_ANNOUNCE = 'a',  /* to the pager, with the pager's end of the socket pair for the next child */
+	PASS_FORGET = 'f',    /* to the pager: a struct pass_forget */
+	PASS_CONTENTS = 'c',  /* to the pager: the contents of the next page that was moved */
+	PASS_REMOVED = 'd'    /* to the pager: a struct pass_removed. Without words, the child cannot remove pages. */
 };
 
 /* A child's answer to a PASS_REMOVE. Bit i is about page i. If no word has the bit of a page, the child still has the

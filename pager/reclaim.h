@@ -16,8 +16,8 @@
  * those of processes that the child has forked meanwhile. A child that is stopped (SIGSTOP) does not answer. After a
  * second the pager asks another child.
  *
- * If a child has other memory at the place of an asked page before its answer has been handled, the page is *forgotten*:
- * its old contents are of no use to this child any more, but may be to processes that it has forked (children_hear()).
+ * A child may map other memory at the place of an asked page before its answer has been handled. The page is then
+ * *forgotten*. Only processes that the child has forked meanwhile may need its old contents.
  *
  * A child removes only pages that it was asked to remove. If another fault arrives for a page with a clean copy, the
  * child has discarded the page by a system call that bypasses libc. Then it reads as zeroes.

@@ -330,6 +330,7 @@ void child_after_in_child(void)
 	/* These two are the parent's. */
 	close_own(&own_uffd);
 	close_own(&pager_socket);
+	served_begin(-1, -1);
 	remove_after_in_child();
 	own_pid = getpid();
 	pager_socket = sockets[0];

@@ -5,9 +5,9 @@
  * With a pager, farpage_advise() empties pages.
  *
  * A forked child has no pager of its own at first. If it only emptied pages by madvise(2), the parent's pager would
- * place the pages of the child's snapshot again. So it first has the pager forget the pages (served.c). The child's free
- * pages may be registered with the parent's pager, too, so an allocation maps new memory, and registers it once the
- * pager has forgotten the pages. far_leave_child() ends all this (child.c).
+ * place the pages of the child's snapshot again. So it first has the pager forget the pages (served.c). The child's
+ * free pages may be registered with the parent's pager, too. So an allocation maps new memory, and registers it once
+ * the pager has forgotten the pages. far_leave_child() ends all this (child.c).
  *
  * If the pager cannot serve new memory of the child, new memory stays local. To empty pages, the child then maps new
  * memory over them, with the same protections.

@@ -68,6 +68,7 @@ PROGRAMS = [
     program("Python, multiprocessing by forkserver", "exec python3 pool.py forkserver", "python3", "python3", local="24M"),
     program("Python, multiprocessing by fork", "exec python3 pool.py fork", "python3", "python3", local="18M",
             light=True),
+    program("Python, workers that make tables", "exec python3 workers.py", "python3", "python3", local="24M", light=True),
     program("Python, asyncio", "exec python3 tasks.py", "python3", "python3", local="20M"),
     program("Perl", "exec perl hashes.pl", "perl", "perl", local="14M", light=True),
     program("gcc", "exec gcc -O1 -S -o - source.c", "gcc", "gcc", local="24M", before="python3 generate.py source >source.c",

@@ -1,6 +1,7 @@
 /*
- * Forked children map new memory, more than the budget, while their parent and its far memory live. New memory begins as
- * zeroes, also where a page of the parent or an earlier page of the child was far. Under farpage, LOCAL is the budget.
+ * Forked children map new memory, more than the budget, while their parent and its far memory live. New memory begins
+ * as zeroes, also where a page of the parent or an earlier page of the child was far. Under farpage, LOCAL is the
+ * budget.
  */
 #include "tests/func/preload/victim.h"
 
@@ -105,7 +106,7 @@ static int child_replaces_memory(void)
 	if (madvise(memory, size / 4, MADV_DONTNEED) || !works(memory, size / 4, 30))
 		return 4;
 	if (mmap(memory + size / 2, size / 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-	        memory + size / 2 ||
+		memory + size / 2 ||
 	    !works(memory + size / 2, size / 4, 31))
 		return 5;
 	if (wrong(memory + size / 4, size / 4, SEED, size / 4) ||
