@@ -235,21 +235,23 @@ static void forget_pages(struct children *children, struct child *child, uint64_
 		core_settled(children->core);
 }
 
-/* Handles a PASS_FORGET of @child. Pages outside the window are a mistake of the child, which can harm itself only. */
+/* Handles a PASS_FORGET of @child. Nothing is known of pages outside the window. */
 static void hear_forget(struct children *children, struct child *child, const struct pass_message *message)
 {
 	const struct pass_message answer = {.fd = -1};
 	struct pass_forget forget;
 
+	if (message->count != sizeof forget / sizeof(uint64_t))
+		return;
 	memcpy(&forget, message->words, sizeof forget);
 	const uint64_t first = core_page(children->core, forget.address), count = forget.bytes / STORE_PAGE;
-	if (first < child->capacity && count <= child->capacity - first)
+	if (first < child->capacity && count <= child->capacity - first) {
 		forget_pages(children, child, first, count);
-	if (!forget.is_new)
-		return;
-	child->new_page = first;
-	child->new_end = first + count;
-	pass_send(child->socket, PASS_FORGOTTEN, &answer);
+		child->new_page = first;
+		child->new_end = forget.is_new ? first + count : first;
+	}
+	if (forget.is_new)
+		pass_send(child->socket, PASS_FORGOTTEN, &answer);
 }
 
 void children_hear(struct children *children, struct child *child)

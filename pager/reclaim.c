@@ -31,6 +31,8 @@ void reclaim_add_clean(struct child *child, uint64_t page)
 
 void reclaim_add_own(struct child *child, uint64_t page)
 {
+	if (page >= child->capacity)
+		return;
 	if (page >= child->snapshot.pages)
 		child->snapshot.pages = page + 1;
 	bitmap_set(child->reclaim.own, page, 1, true);

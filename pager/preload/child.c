@@ -341,9 +341,9 @@ void child_after_in_child(void)
 	if (pager_socket >= 0)
 		receive_uffd();
 	restore_limit();
-	if (!poisoned)
-		start_watcher();
 	if (!poisoned && own_uffd >= 0)
 		served_begin(pager_socket, own_uffd);
+	if (!poisoned)
+		start_watcher();
 	preload_near--;
 }

@@ -152,7 +152,7 @@ bool mapping_is_heap(const void *address);
 /* --- served.c: new memory of a forked child, which its parent's pager serves -------------------------------------- */
 
 /* New memory of this process can be served from now on. @socket is the one to the pager, @uffd this process's
-   userfaultfd. Called once the watcher runs. With -1 for both, no new memory is served. */
+   userfaultfd. Called before the watcher starts. With -1 for both, no new memory is served. */
 void served_begin(int socket, int uffd);
 /* Nobody answers any more. Only the watcher calls this. */
 void served_end(void);
