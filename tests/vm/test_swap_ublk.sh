@@ -62,7 +62,9 @@ check "the old daemon ends after disk adopt" wait_for 5 processes_ended "${pids[
 phase_over "replaced"
 
 fails "disk detach refuses a device that is swap space" device_detach swap || note "$(cat "$OUTPUT")"
-# Leaves too little memory for the pages on the swap space.
+# Leaves too little memory for the pages on the swap space. The job is stopped meanwhile: it would use new places on the
+# swap space, so the donors would need the memory that is left, and take their slabs back.
+kill -STOP $JOB
 mount -t tmpfs -o size=90% none /mnt
 available=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
 fallocate -l $((available - 18 * 1024))K /mnt/ballast
@@ -71,6 +73,7 @@ matches "swap off names both amounts of memory when it refuses" "[0-9.]+[KMG].*[
 note "$(cat "$OUTPUT")"
 expect "the swap space stays in use after a refused swap off" 1 "$(grep -c "^$DEVICE " /proc/swaps)"
 umount /mnt
+kill -CONT $JOB
 fails "swap off refuses while the job's control group has no room for the pages" swap_off swap || note "$(cat "$OUTPUT")"
 check "the job still runs after a refused swap off" kill -0 $JOB
 job_limit 80
