@@ -157,15 +157,15 @@ static bool lay_alike(char *start, size_t length, int *ret_error)
 	return child;
 }
 
-/* Returns true if the parent's pager can serve new memory of this process. */
-static bool is_served(void)
+/* In a CHILD, has the parent's pager forget the range. Returns true if that pager serves new memory there. */
+static bool forget_in_child(const char *start, size_t length)
 {
 	if (preload_mode() != PRELOAD_CHILD)
 		return false;
 	remove_lock();
 	bool possible = remove_is_possible();
 	remove_unlock();
-	return possible;
+	return possible && served_forget(start, length, true);
 }
 
 /* In a CHILD, empties the range. Otherwise returns false; a part of the range may then be empty already. */
@@ -173,7 +173,7 @@ static bool discard_in_child(char *start, size_t length, int *ret_error)
 {
 	bool done = false;
 
-	if (is_served() && served_forget(start, length, true)) {
+	if (forget_in_child(start, length)) {
 		remove_lock();
 		done = preload_mode() == PRELOAD_CHILD && kernel_madvise(start, length, MADV_DONTNEED) == 0;
 		remove_unlock();
@@ -188,7 +188,7 @@ static int lay_allocated(char *start, size_t length)
 
 	if (!lay_in_child(start, length, PROT_READ | PROT_WRITE, &error) || error)
 		return error;
-	if (is_served() && served_forget(start, length, true)) {
+	if (forget_in_child(start, length)) {
 		remove_lock();
 		if (preload_mode() == PRELOAD_CHILD)
 			served_add(start, length);

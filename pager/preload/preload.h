@@ -28,9 +28,10 @@
  * 1. the lock of start.c
  * 2. preload.lock, held while the pager starts over the window, and while pages are emptied without a pager
  * 3. the lock of served.c
- * 4. the locks of far.c
- * 5. the window's own locks
- * 6. the lock of near_heap.c
+ * 4. the lock of far.c
+ * 5. the lock of remove.c
+ * 6. the window's own locks
+ * 7. the lock of near_heap.c
  */
 #ifndef PAGER_PRELOAD_PRELOAD_H
 #define PAGER_PRELOAD_PRELOAD_H
@@ -156,15 +157,15 @@ bool mapping_is_heap(const void *address);
 void served_begin(int socket, int uffd);
 /* Nobody answers any more. Only the watcher calls this. */
 void served_end(void);
-/* Called after served_end(), while no thread forks. When this returns, no thread uses the socket, and
-   threads use the userfaultfd only while they hold the lock of remove.c. */
+/* Called after served_end(), while no thread forks. When this returns, no thread uses the socket, and threads use the
+   userfaultfd only while they hold the lock of remove.c. */
 void served_close(void);
 /* Hands an answer of the pager to the thread that waits for it. Only the watcher calls this. */
 void served_answered(void);
 /* Returns this process's userfaultfd, or -1 if new memory cannot be served. */
 int served_uffd(void);
 /* Has the pager forget what it knows of the range. If @is_new is true, waits until the pager has done so. Returns false
-   if there is no pager that does. The caller holds none of the locks of far.c. */
+   if there is no pager that does. The caller holds neither the lock of far.c nor that of remove.c. */
 bool served_forget(const char *start, size_t length, bool is_new);
 /* Has the pager serve the range, which the pager has forgotten. If that fails, the memory stays local. */
 void served_add(char *start, size_t length);

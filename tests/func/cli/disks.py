@@ -91,8 +91,8 @@ def read(path):
 
 def groups():
     """Returns the control groups of farpage. os.walk() passes over groups that are removed meanwhile."""
-    found = [os.path.join(top, name) for top, names, _ in os.walk("/sys/fs/cgroup") for name in names]
-    return [path for path in found if os.path.basename(path).startswith("farpage-")]
+    return [os.path.join(top, name) for top, names, _ in os.walk("/sys/fs/cgroup") for name in names
+            if name.startswith("farpage-")]
 
 
 def processes():

@@ -352,7 +352,8 @@ static void memory_is_replaced_after_the_answer(void)
 	renews(0, 3, 3);
 	ok(reads_as(0, 3, CHILD_ASKED), "faults on new memory wait until the evictor has handled the answer");
 	uint64_t shadow = store_moved(0);
-	ok(reads_as(0, 3, CHILD_ZEROES) && reads_as(0, 5, CHILD_ZEROES), "then the new memory reads as zeroes");
+	ok(reads_as(0, 3, CHILD_ZEROES) && reads_as(0, 5, CHILD_ZEROES),
+	   "new memory reads as zeroes once the evictor has handled the answer");
 	ok(is_at(1, 3, shadow) && is_at(1, 5, 5), "a child's child has what was there when it was forked");
 	ok(children.given == GIVEN - 2, "each page is taken back once");
 	snapshot_remove(&children.entries[1].snapshot, 3);
