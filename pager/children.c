@@ -529,17 +529,18 @@ static bool is_untouched(const struct children *children, const struct child *ch
 	if (snapshot_is_far(&child->snapshot, page) || reclaim_has(child, page))
 		return false;
 	return (page >= child->new_page && page < child->new_end) ||
-	       (window_run(core->window, page, 1) && page_state(pages_load(&core->pages, page)) == PAGE_UNTOUCHED);
+	       (window_has(core->window, page) && page_state(pages_load(&core->pages, page)) == PAGE_UNTOUCHED);
 }
 
-unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, unsigned max)
+unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, struct ahead ahead)
 {
+	const unsigned most = ahead_within(ahead, page, children->core->pages.count);
 	unsigned count = 0;
 
 	pthread_mutex_lock(&children->lock);
-	while (count < max && is_untouched(children, child, page + count) &&
+	while (count < most && is_untouched(children, child, ahead_page(ahead, page, count)) &&
 	       core_free(children->core) > children->core->low &&
-	       give(children, child, page + count, zeroes, false) == 0)
+	       give(children, child, ahead_page(ahead, page, count), zeroes, false) == 0)
 		count++;
 	pthread_mutex_unlock(&children->lock);
 	return count;

@@ -28,6 +28,7 @@
 #include "pager/core.h"
 #include "pager/reclaim.h"
 #include "pager/snapshot.h"
+#include "pager/streams.h"
 
 #include <pthread.h>
 
@@ -114,9 +115,9 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
    the home of the page any more, if the child has the page, or if it cannot get it now. The caller then wakes the
    threads that wait for the page. Handler only. */
 bool children_offer(struct children *children, struct child *child, uint64_t page, uint64_t home, const void *data);
-/* Fills at most @max pages of @child with zeroes, from @page on, as long as the child has not touched them. Returns
-   how many. The others can wait for their faults. Handler only. */
-unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, unsigned max);
+/* Fills the pages @ahead of @page with zeroes for @child, up to the first that the child has touched. Returns the
+   number of pages. The others can wait for their faults. Handler only. */
+unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, struct ahead ahead);
 /* Returns true if the home of @page is the program's page, for any child. */
 bool children_need(struct children *children, uint64_t page);
 /* Makes @home the home of @page for all children whose home it was till now. @home is a shadow. If the old contents

@@ -14,6 +14,20 @@
 
 /* --- Faults of the program -------------------------------------------------------------------------------------- */
 
+/* Claims untouched pages ahead of @page, which shall be filled, too. Returns their number. */
+static unsigned claim_untouched(struct handler *handler, uint64_t page, struct ahead ahead)
+{
+	struct core *core = handler->core;
+	unsigned claimed = (unsigned)core_claim(core, ahead_within(ahead, page, core->pages.count), core->low);
+	unsigned count = 0;
+
+	while (count < claimed && window_has(core->window, ahead_page(ahead, page, count)) &&
+	       pages_move(&core->pages, ahead_page(ahead, page, count), PAGE_UNTOUCHED, PAGE_FILLING, 0))
+		count++;
+	core_release(core, claimed - count);
+	return count;
+}
+
 /* Fills an untouched page with zeroes. If the program touches pages in order, fills the next pages, too. Returns false
    if the budget has no free page. */
 static bool fill_zeroes(struct handler *handler, uint64_t page)
@@ -27,16 +41,10 @@ static bool fill_zeroes(struct handler *handler, uint64_t page)
 		uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 		return true;
 	}
-	unsigned ahead = streams_note(&handler->new_streams, page), count = 0;
-	if (ahead) {
-		ahead = window_run(core->window, page + 1, ahead);
-		ahead = (unsigned)core_claim(core, ahead, core->low);
-		while (count < ahead && pages_move(&core->pages, page + 1 + count, PAGE_UNTOUCHED, PAGE_FILLING, 0))
-			count++;
-		core_release(core, ahead - count);
-		streams_extend(&handler->new_streams, page, count);
-	}
-	fetch_place(handler, page, handler->zeroes, 1 + count, &fetch_from_nowhere);
+	struct ahead ahead = streams_note(&handler->new_streams, page);
+	unsigned count = ahead.count ? claim_untouched(handler, page, ahead) : 0;
+	streams_extend(&handler->new_streams, count);
+	fetch_place_zeroes(handler, ahead.step < 0 ? page - count : page, 1 + count, page);
 	return true;
 }
 
@@ -72,9 +80,9 @@ static bool bring_in(struct handler *handler, const struct fault *fault)
 	}
 	core_count(&core->counters->faults_far, 1);
 	fetch_page(handler, fault, page);
-	unsigned ahead = streams_note(&handler->far_streams, page);
-	if (ahead)
-		streams_extend(&handler->far_streams, page, fetch_ahead(handler, page + 1, ahead));
+	struct ahead ahead = streams_note(&handler->far_streams, page);
+	if (ahead.count)
+		streams_extend(&handler->far_streams, fetch_ahead(handler, page, ahead));
 	return true;
 }
 
@@ -176,23 +184,19 @@ static uint64_t stream_page(const struct fault *fault)
 
 static void read_ahead_for_child(struct handler *handler, const struct fault *fault, uint64_t home)
 {
-	unsigned ahead = streams_note(&handler->child_streams, stream_page(fault));
+	struct ahead ahead = streams_note(&handler->child_streams, stream_page(fault));
 
-	if (ahead) {
-		unsigned count = fetch_ahead_for_child(handler, fault, home, ahead);
-
-		streams_extend(&handler->child_streams, stream_page(fault), count);
-	}
+	if (ahead.count)
+		streams_extend(&handler->child_streams, fetch_ahead_for_child(handler, fault, home, ahead));
 }
 
 static void fill_ahead_for_child(struct handler *handler, const struct fault *fault)
 {
 	struct streams *streams = &handler->child_new_streams;
-	unsigned ahead = streams_note(streams, stream_page(fault));
+	struct ahead ahead = streams_note(streams, stream_page(fault));
 
-	if (ahead)
-		streams_extend(streams, stream_page(fault),
-			       children_fill_ahead(handler->core->children, fault->child, fault->page + 1, ahead));
+	if (ahead.count)
+		streams_extend(streams, children_fill_ahead(handler->core->children, fault->child, fault->page, ahead));
 }
 
 void faults_answer_child(struct handler *handler, const struct fault *fault)

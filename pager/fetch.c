@@ -101,7 +101,10 @@ static void already_there(struct core *core, uint64_t page, const struct origin 
 	uffd_wake(core->uffd.fd, core_address(core, page), STORE_PAGE);
 }
 
-void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin)
+/* Places @count pages from @page on, as fetch_place() says. If they are zeroes and not all in one mapping, places only
+   @demanded, and moves the others back. */
+static void place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin,
+		  uint64_t demanded)
 {
 	struct core *core = handler->core;
 	/* One UFFDIO_COPY cannot cross the end of a mapping. After a failure the pages are placed one by one. */
@@ -131,18 +134,30 @@ void fetch_place(struct handler *handler, uint64_t page, const char *data, uint3
 		} else if (at_once > 1) {
 			at_once = 1;
 			if (origin->from == PAGE_FILLING) {
-				/* Only the first page was demanded. The others may lie beyond the end of its mapping,
-				   so they are not placed. */
-				uint32_t keep = done ? done : 1;
+				uint32_t wanted = (uint32_t)(demanded - page), end = done > wanted ? done : wanted + 1;
 
-				not_placed(core, page + keep, count - keep, origin);
-				count = keep;
+				not_placed(core, page + end, count - end, origin);
+				count = end;
+				if (done < wanted) {
+					not_placed(core, page + done, wanted - done, origin);
+					done = wanted;
+				}
 			}
 		} else {
 			not_placed(core, page + done, 1, origin);
 			done++;
 		}
 	}
+}
+
+void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin)
+{
+	place(handler, page, data, count, origin, page);
+}
+
+void fetch_place_zeroes(struct handler *handler, uint64_t page, uint32_t count, uint64_t demanded)
+{
+	place(handler, page, handler->zeroes, count, &fetch_from_nowhere, demanded);
 }
 
 /* Marks the pages of a failed demanded read as lost. Touching them raises SIGBUS. */
@@ -391,45 +406,46 @@ static unsigned free_group(struct handler *handler)
 	return group;
 }
 
-/* Reads @count pages, beginning with that of @fault, into the frames of @group. Their contents are at @home and the
-   pages after it. */
+/* Reads the pages @ahead of the page of @fault into the frames of @group, the nearest piece first. Their contents are
+   @ahead of @home. */
 static void submit_group(struct handler *handler, unsigned group, const struct fault *fault, uint64_t home,
-			 unsigned count)
+			 struct ahead ahead)
 {
 	uint32_t first = handler->demands + group * handler->ahead;
 
-	assert(count <= handler->ahead); /* the number of frames in a group */
-	handler->group_pending[group] = (uint16_t)count;
-	for (unsigned done = 0; done < count; done += RUN_PIECE) {
-		unsigned piece = count - done < RUN_PIECE ? count - done : RUN_PIECE, slot = first + done;
+	assert(ahead.count <= handler->ahead); /* the number of frames in a group */
+	handler->group_pending[group] = (uint16_t)ahead.count;
+	for (unsigned done = 0; done < ahead.count; done += RUN_PIECE) {
+		unsigned piece = ahead.count - done < RUN_PIECE ? ahead.count - done : RUN_PIECE, slot = first + done;
+		/* the lowest page of the piece */
+		int64_t offset = ahead.step > 0 ? (int64_t)done + 1 : -(int64_t)(done + piece);
 		struct fetch *fetch = &handler->fetches[slot];
 
 		*fetch = (struct fetch){.fault = *fault,
-					.home = home + done,
+					.home = home + (uint64_t)offset,
 					.frame = slot,
 					.count = (uint16_t)piece,
 					.group = (uint8_t)(group + 1)};
-		fetch->fault.page += done;
+		fetch->fault.page += (uint64_t)offset;
 		submit(handler, slot);
 	}
-	core_count(&handler->core->counters->prefetched, count);
+	core_count(&handler->core->counters->prefetched, ahead.count);
 }
 
-unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length)
+unsigned fetch_ahead(struct handler *handler, uint64_t page, struct ahead ahead)
 {
 	struct core *core = handler->core;
-	const struct fault first = {.page = page};
+	const struct fault fault = {.page = page};
 	unsigned group = free_group(handler), count = 0;
 
 	if (group == HANDLER_RUNS)
 		return 0;
-	if (page + length > core->pages.count)
-		length = (unsigned)(core->pages.count - page);
-	length = (unsigned)core_claim(core, length, core->low / 2);
-	while (count < length && fetch_begin(core, page + count))
+	unsigned claimed = (unsigned)core_claim(core, ahead_within(ahead, page, core->pages.count), core->low / 2);
+	while (count < claimed && fetch_begin(core, ahead_page(ahead, page, count)))
 		count++;
-	core_release(core, length - count);
-	submit_group(handler, group, &first, page, count);
+	core_release(core, claimed - count);
+	ahead.count = count;
+	submit_group(handler, group, &fault, page, ahead);
 	return count;
 }
 
@@ -447,20 +463,21 @@ static bool is_readable_at(struct children *children, const struct child *child,
 	return false;
 }
 
-unsigned fetch_ahead_for_child(struct handler *handler, const struct fault *fault, uint64_t home, unsigned length)
+unsigned fetch_ahead_for_child(struct handler *handler, const struct fault *fault, uint64_t home, struct ahead ahead)
 {
 	struct children *children = handler->core->children;
-	struct fault first = *fault;
+	const unsigned most = ahead_within(ahead, fault->page, handler->core->pages.count);
 	unsigned group = free_group(handler), count = 0;
 
 	if (group == HANDLER_RUNS)
 		return 0;
-	first.page++;
 	atomic_fetch_add(&children->reads, 1); /* before children_may_read() */
-	while (count < length && is_readable_at(children, fault->child, first.page + count, home + 1 + count))
+	while (count < most && is_readable_at(children, fault->child, ahead_page(ahead, fault->page, count),
+					      ahead_page(ahead, home, count)))
 		count++;
 	atomic_fetch_add(&children->reads, (count + RUN_PIECE - 1) / RUN_PIECE);
-	submit_group(handler, group, &first, home + 1, count);
+	ahead.count = count;
+	submit_group(handler, group, fault, home, ahead);
 	atomic_fetch_sub(&children->reads, 1);
 	return count;
 }

@@ -28,10 +28,12 @@ extern const struct origin fetch_resident; /* zeroes for a page that is absent a
 /*
  * Copies @count pages into the program, makes them resident, and wakes the threads that wait for them. If a page
  * that shall be filled with zeroes is already present, its contents stay. If any other page is already present, one
- * of the two copies is wrong, so the process is stopped. Zero pages after the demanded page are placed only up to the
- * end of the demanded page's mapping.
+ * of the two copies is wrong, so the process is stopped.
  */
 void fetch_place(struct handler *handler, uint64_t page, const char *data, uint32_t count, const struct origin *origin);
+/* Fills @count pages, from @page on, with zeroes, as fetch_place() does. One of them, @demanded, has faulted. If the
+   pages are not all in one mapping, only @demanded is sure to be placed. */
+void fetch_place_zeroes(struct handler *handler, uint64_t page, uint32_t count, uint64_t demanded);
 /* Moves @page from PAGE_FAR to PAGE_FETCHING. Returns false if the page is not far. Handler only. */
 bool fetch_begin(struct core *core, uint64_t page);
 /* Claims the first frame, or all frames if a device has pinned them. Must be called when the frames are registered. */
@@ -42,13 +44,13 @@ bool fetch_has_frame(struct handler *handler);
    same page, which is PAGE_FETCHING. For a fault of a child, the fetch takes over the caller's use of @home
    (children_look()). */
 void fetch_page(struct handler *handler, const struct fault *fault, uint64_t home);
-/* Reads up to @length pages from @page on, at most the handler's `ahead`. Stops before the first page that is not
-   far, or when only memory for demanded pages is left. Returns the number of pages. */
-unsigned fetch_ahead(struct handler *handler, uint64_t page, unsigned length);
-/* Reads up to @length pages after the page of @fault for the child that faulted. @home is the page of the store that
-   has the contents of that page. Stops before the first page that is not far for the child, or whose contents are not
-   at the next page of the store. Returns the number of pages. */
-unsigned fetch_ahead_for_child(struct handler *handler, const struct fault *fault, uint64_t home, unsigned length);
+/* Reads the pages @ahead of @page, at most the handler's `ahead`. Stops before the first page that is not far, or when
+   only memory for demanded pages is left. Returns the number of pages. */
+unsigned fetch_ahead(struct handler *handler, uint64_t page, struct ahead ahead);
+/* Reads the pages @ahead of the page of @fault for the child that faulted. @home is the page of the store that has the
+   contents of that page. Stops before the first page that is not far for the child, or whose contents are not at the
+   next page of the store in that direction. Returns the number of pages. */
+unsigned fetch_ahead_for_child(struct handler *handler, const struct fault *fault, uint64_t home, struct ahead ahead);
 /* Returns true if @page is part of a read-ahead for @child in flight. When it has been read, threads that wait for it
    are woken. */
 bool fetch_comes(const struct handler *handler, const struct child *child, uint64_t page);

@@ -203,7 +203,8 @@ static void serve_wanted(struct handler *handler)
 		}
 		uint64_t left = wanted->end - wanted->page;
 		unsigned length = left < handler->ahead ? (unsigned)left : handler->ahead;
-		unsigned count = fetch_ahead(handler, wanted->page, length);
+		/* These are the pages after the one before; page 0 has the number after UINT64_MAX. */
+		unsigned count = fetch_ahead(handler, wanted->page - 1, (struct ahead){length, 1});
 		wanted->page += count;
 		if (count == 0)
 			break;

@@ -240,11 +240,9 @@ bool window_allocated(struct window *window, const void *address, size_t length)
 	return all;
 }
 
-unsigned window_run(const struct window *window, uint64_t page, unsigned max)
+bool window_has(const struct window *window, uint64_t page)
 {
-	uint64_t total = page_count(window), end = page + max < total ? page + max : total;
-
-	return page < end ? (unsigned)(find_bit(window, page, end, false) - page) : 0;
+	return page < page_count(window) && bitmap_has(window->used, page);
 }
 
 void window_fork_prepare(struct window *window)

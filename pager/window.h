@@ -69,9 +69,9 @@ int window_take(struct window *window, void *address, size_t length);
 void window_free(struct window *window, void *address, size_t length);
 bool window_allocated(struct window *window, const void *address, size_t length);
 
-/* Counts the allocated pages from @page on, up to the first free page, and at most @max. Takes no lock, so other
-   threads may change the pages meanwhile. */
-unsigned window_run(const struct window *window, uint64_t page, unsigned max);
+/* Returns true if the page with the number @page is allocated. Takes no lock, so another thread may change it
+   meanwhile. */
+bool window_has(const struct window *window, uint64_t page);
 
 /* Hold the window's locks during a fork. Otherwise the child could inherit a lock that another thread held, and nobody
    would release it there. near_heap_fork_prepare() must be called before the fork, and near_heap_fork_done() after it,

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { PAGES = 512, LIMIT = 200, AHEAD = 32 };
@@ -262,6 +263,53 @@ static void faults_in_order_read_ahead(void)
 	end();
 }
 
+static void descending_faults_read_and_fill_ahead(void)
+{
+	enum { FIRST = 100, COUNT = 150, HOLE = FIRST + 60, OTHER = FIRST + 20 };
+	begin(NULL);
+	for (uint64_t page = FIRST; page < FIRST + COUNT; page++)
+		core_make(&over, page, page == HOLE ? PAGE_RESIDENT : PAGE_FAR, (char)page);
+	unsigned faults = 0, wrong = 0;
+	for (uint64_t page = FIRST + COUNT; page-- > FIRST;) {
+		if (state_of(&core->pages, page) != PAGE_RESIDENT) {
+			fault(page);
+			faults++;
+		}
+		poll_all();
+		wrong += !holds(page, (char)page);
+	}
+	ok(!wrong && taken() == COUNT,
+	   "pages that are read ahead in descending order have their contents, and each takes room once");
+	ok(faults < COUNT / 4 && over.counters.prefetched > COUNT / 2,
+	   "descending faults read most pages ahead (%u faults)", faults);
+	end();
+
+	/* The pages below OTHER are another mapping, so one UFFDIO_COPY cannot fill both. */
+	begin(NULL);
+	if (mprotect(core_address(core, FIRST), (OTHER - FIRST) * STORE_PAGE, PROT_READ))
+		tap_bail("mprotect");
+	faults = wrong = 0;
+	for (uint64_t page = FIRST + COUNT; page-- > FIRST;) {
+		if (state_of(&core->pages, page) != PAGE_RESIDENT) {
+			fault(page);
+			faults++;
+		}
+		wrong += !holds(page, 0);
+	}
+	ok(!wrong && taken() >= COUNT && taken() <= COUNT + AHEAD,
+	   "pages that are filled in descending order are zeroes, over the border of a mapping, too");
+	ok(faults < COUNT / 4, "descending faults fill most untouched pages ahead (%u faults)", faults);
+	end();
+	begin(NULL);
+	unsigned astray = 0;
+	for (uint64_t page = 6; page-- > 0;)
+		fault(page);
+	for (uint64_t page = 6; page < PAGES; page++)
+		astray += state_of(&core->pages, page) != PAGE_UNTOUCHED;
+	ok(taken() == 6 && !astray, "descending faults down to page 0 fill no page beyond it");
+	end();
+}
+
 static void faults_in_order_fill_ahead(void)
 {
 	enum { COUNT = 64, FAR = 40 };
@@ -376,6 +424,7 @@ int main(void)
 	a_fault_waits_for_room();
 	faults_in_order_read_ahead();
 	faults_in_order_fill_ahead();
+	descending_faults_read_and_fill_ahead();
 	a_page_that_cannot_be_read_is_lost();
 	a_delayed_answer_meets_its_page();
 	frames_take_room_when_first_used();
