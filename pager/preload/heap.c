@@ -29,6 +29,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LARGE_BLOCK ((size_t)128 << 10) /* from here on, the C library's realloc moves a block by mremap */
+
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *block, size_t size);
@@ -134,6 +136,18 @@ static void *near_realloc(void *block, size_t size)
 	return NULL;
 }
 
+/* Grows a block of libmimalloc. A large block gets room at its end: it often grows again, and each move copies the
+   block, which touches all its pages. The room costs no memory, because nobody touches it. Returns NULL if there is no
+   memory. */
+static void *grow(void *block, size_t size)
+{
+	void *grown = NULL;
+
+	if (size >= LARGE_BLOCK && size < PTRDIFF_MAX / 2)
+		grown = mi_realloc(block, size + size / 2);
+	return grown ? grown : mi_realloc(block, size);
+}
+
 PRELOAD_EXPORT void *realloc(void *block, size_t size)
 {
 	if (!block)
@@ -146,7 +160,7 @@ PRELOAD_EXPORT void *realloc(void *block, size_t size)
 		mi_free(block);
 		return NULL;
 	}
-	return far_block(mi_realloc(block, size));
+	return far_block(size > mi_usable_size(block) ? grow(block, size) : mi_realloc(block, size));
 }
 
 PRELOAD_EXPORT void *reallocarray(void *block, size_t count, size_t size)

@@ -105,6 +105,30 @@ static void realloc_grows_and_shrinks_a_block(void)
 	ok(realloc(block, 0) == NULL, "realloc to 0 bytes returns NULL");
 }
 
+/* A block that moves is copied, so far pages come back. Without farpage, the kernel moves them without a copy. */
+static void a_block_that_grows_in_small_steps_seldom_moves(void)
+{
+	const size_t step = 64 << 10, first = 2 * step;
+	size_t moves = 0;
+	char *block = malloc(first);
+
+	fill(block, first, 2);
+	for (size_t length = first; length < size / 4; length += step) {
+		char *longer = realloc(block, length + step);
+
+		moves += longer != block;
+		block = longer;
+		fill(block + length, step, 2 + length);
+	}
+	ok(!getenv("FARPAGE_LOCAL") || moves <= 16, "a block that grows in small steps seldom moves (%zu times)",
+	   moves);
+	size_t bad = wrong(block, first, 2, 0);
+	for (size_t at = first; at < size / 4; at += step)
+		bad += wrong(block + at, step, 2 + at, 0);
+	ok(!bad, "a block that grows in small steps keeps its contents");
+	free(block);
+}
+
 static void blocks_are_aligned_as_asked(void)
 {
 	size_t bad = 0;
@@ -181,6 +205,7 @@ int main(void)
 	size = victim_size();
 	blocks_of_all_sizes_keep_their_contents();
 	realloc_grows_and_shrinks_a_block();
+	a_block_that_grows_in_small_steps_seldom_moves();
 	blocks_are_aligned_as_asked();
 	impossible_sizes_are_refused();
 	return tap_done();
