@@ -182,7 +182,7 @@ static void serve_pager(void)
 		int what = pass_receive(pager_socket, &message);
 		if (what == PASS_REMOVE) {
 			all_local = false; /* first, because this process may fork while pages are removed */
-			remove_pages(&message, pager_socket, own_uffd, pager_process);
+			remove_pages(&message, pager_socket, pager_process);
 		} else if (what == PASS_FORGOTTEN) {
 			served_answered();
 		} else if (what != -EAGAIN) {
@@ -231,6 +231,7 @@ static void leave_pager(void)
 	}
 	served_close();
 	remove_lock();
+	remove_close();
 	close_own(&own_uffd);
 	remove_unlock();
 }
@@ -340,9 +341,11 @@ void child_after_in_child(void)
 	descriptor_note(pager_socket);
 	if (pager_socket >= 0)
 		receive_uffd();
-	restore_limit();
-	if (!poisoned && own_uffd >= 0)
+	if (!poisoned && own_uffd >= 0) {
 		served_begin(pager_socket, own_uffd);
+		remove_open(own_uffd);
+	}
+	restore_limit();
 	if (!poisoned)
 		start_watcher();
 	preload_near--;

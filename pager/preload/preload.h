@@ -223,12 +223,16 @@ void child_after_in_child(void);
 /* While the lock is held, no memory is mapped over the window, and the process does not fork. */
 void remove_lock(void);
 void remove_unlock(void);
+/* Prepares this process, a forked child whose userfaultfd is @uffd, to remove its own pages. Called during the fork. */
+void remove_open(int uffd);
 /* Returns true if this process can remove its own pages. Otherwise nothing bounds its new memory, so that memory stays
    local. The caller holds the lock. */
 bool remove_is_possible(void);
-/* Removes the pages of a PASS_REMOVE from this process, and answers over @socket. @uffd is this process's userfaultfd,
-   and @pager the pager's process (a pidfd). Only the watcher calls this. */
-void remove_pages(const struct pass_message *request, int socket, int uffd, int pager);
+/* Removes the pages of a PASS_REMOVE from this process, and answers over @socket. @pager is the pager's process (a
+   pidfd). Only the watcher calls this. */
+void remove_pages(const struct pass_message *request, int socket, int pager);
+/* Undoes remove_open(), when the pager's process has ended. The caller holds the lock. */
+void remove_close(void);
 /* Closes the parent's descriptors in a forked child. */
 void remove_after_in_child(void);
 

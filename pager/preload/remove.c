@@ -7,9 +7,11 @@
  * The child maps no memory and does not fork meanwhile (remove_lock()). So new memory of the child is never taken for
  * an old page, and a process that the child forks has a page or finds its contents sent.
  *
+ * All that this needs is opened during the fork. Later the process may have another user, another root directory, or a
+ * lower limit of descriptors.
+ *
  * Only the watcher calls remove_pages() (child.c).
  */
-#include "common/descriptors.h"
 #include "pager/bitmap.h"
 #include "pager/pagemap.h"
 #include "pager/pass.h"
@@ -23,11 +25,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* How this process moves pages out. */
+#define LANDING_BYTES ((size_t)TAKE_LANDING * WINDOW_PAGE)
+
+/* How this process removes pages. */
 static struct {
-	int pagemap; /* open since the first request, or -1 */
-	bool tried;  /* to open it, when the pager first asked for an own page */
-	int error;   /* -errno if pages cannot be moved */
+	int pagemap; /* or -1 */
+	int error;   /* -errno if pages cannot be moved out */
+	void *landing;
 	struct uffd uffd;
 	struct window window;
 	struct take take;
@@ -47,78 +51,52 @@ void remove_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Returns 0, or -errno if this process cannot move pages: the kernel lacks UFFDIO_MOVE, or the process may not use
+   userfaultfd. */
 static int open_mover(int uffd)
 {
-	const size_t length = (size_t)TAKE_LANDING * WINDOW_PAGE;
-
 	mover.uffd = (struct uffd){.fd = uffd, .mover = -1};
 	/* The protections of this process's mappings change without the window's lock. So pages that must first be made
 	   writable are not moved. */
 	mover.window = (struct window){.base = preload.window.base, .length = preload.window.length};
 	pthread_mutex_init(&mover.window.protect_lock, NULL);
-	mover.take = (struct take){.maps = -1, .memory = -1, .pagemap = -1};
-	void *landing = take_landing();
-	if (!landing)
+	mover.landing = take_landing();
+	if (!mover.landing)
 		return -ENOMEM;
-	int error = uffd_open_mover(landing, length);
-	if (error >= 0) {
-		mover.uffd.mover = error;
-		error = take_open(&mover.take, &mover.uffd, &mover.window, landing, false);
-	}
-	if (error < 0)
-		munmap(landing, length);
-	return error;
+	mover.uffd.mover = uffd_open_mover(mover.landing, LANDING_BYTES);
+	if (mover.uffd.mover < 0)
+		return mover.uffd.mover;
+	return take_open(&mover.take, &mover.uffd, &mover.window, mover.landing, false);
 }
 
-/* Returns 0, or -errno if this process cannot move pages: the kernel lacks UFFDIO_MOVE, or the process has given up the
-   right to use userfaultfd. */
-static int need_mover(int uffd)
+void remove_open(int uffd)
 {
-	if (!mover.tried) {
-		uint64_t before = descriptors_raise_briefly();
-
-		mover.error = open_mover(uffd);
-		descriptors_restore(before);
-	}
-	mover.tried = true;
-	return mover.error;
-}
-
-/* Returns true if the pagemap is open. */
-static bool need_pagemap(void)
-{
-	if (mover.pagemap < 0) {
-		uint64_t before = descriptors_raise_briefly();
-
-		mover.pagemap = pagemap_open();
-		descriptors_restore(before);
-	}
-	return mover.pagemap >= 0;
+	mover.pagemap = pagemap_open();
+	mover.error = open_mover(uffd);
 }
 
 bool remove_is_possible(void)
 {
-	const int uffd = served_uffd();
+	return served_uffd() >= 0 && mover.pagemap >= 0 && mover.error == 0;
+}
 
-	if (uffd < 0)
-		return false;
-	preload_near++;
-	bool possible = need_pagemap() && need_mover(uffd) == 0;
-	preload_near--;
-	return possible;
+void remove_close(void)
+{
+	if (mover.pagemap >= 0)
+		close(mover.pagemap);
+	if (mover.uffd.mover >= 0)
+		close(mover.uffd.mover);
+	if (mover.landing)
+		munmap(mover.landing, LANDING_BYTES);
+	mover.pagemap = mover.uffd.mover = -1;
+	mover.landing = NULL;
+	take_close(&mover.take);
 }
 
 void remove_after_in_child(void)
 {
-	if (mover.pagemap >= 0)
-		close(mover.pagemap);
-	mover.pagemap = -1;
-	if (mover.uffd.mover >= 0)
-		close(mover.uffd.mover);
-	mover.uffd.mover = -1;
-	mover.take.scratch = NULL; /* a child does not inherit this mapping */
-	take_close(&mover.take);
-	mover.tried = false;
+	mover.landing = mover.take.scratch = NULL; /* a child does not inherit these mappings */
+	remove_close();
 }
 
 /* Drops those of @count adjacent pages that are write-protected. Returns a word with a bit for each dropped page. */
@@ -189,12 +167,12 @@ static void move_out(const struct pass_message *request, int socket, int pager, 
 	take_release(&mover.take, count);
 }
 
-void remove_pages(const struct pass_message *request, int socket, int uffd, int pager)
+void remove_pages(const struct pass_message *request, int socket, int pager)
 {
 	struct pass_message message = {.fd = -1};
 	struct pass_removed removed = {0};
 
-	if (!need_pagemap() || request->count > RECLAIM_MAX) {
+	if (mover.pagemap < 0 || request->count > RECLAIM_MAX) {
 		tell(socket, pager, PASS_REMOVED, &message);
 		return;
 	}
@@ -206,7 +184,7 @@ void remove_pages(const struct pass_message *request, int socket, int uffd, int 
 			;
 		removed.dropped |= drop_adjacent((char *)(uintptr_t)request->words[i], run) << i;
 	}
-	if ((unsigned)__builtin_popcountll(removed.dropped) < request->count && need_mover(uffd) == 0)
+	if ((unsigned)__builtin_popcountll(removed.dropped) < request->count && mover.error == 0)
 		move_out(request, socket, pager, &removed);
 	memcpy(message.words, &removed, sizeof removed);
 	message.count = sizeof removed / sizeof message.words[0];
