@@ -17,22 +17,18 @@
 #define EVENT_SHIFT 32
 #define EVENT_SOCKET UINT64_C(1)
 
+#define RECLAIM_BEFORE                                                                                                 \
+	(4 * (int64_t)RECLAIM_MAX) /* at most so much room is left in a budget when pages are taken back */
+
 static const struct child unused_child = {.uffd = -1, .socket = -1, .announced = -1};
 static const char zeroes[STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
 
 /* --- Entries ---------------------------------------------------------------------------------------------------- */
 
-void children_take_back(struct children *children, struct child *child, int64_t count)
-{
-	child->given -= count;
-	children->given -= count;
-	core_release(children->core, count);
-}
-
-/* The tables of a child: the contents that it sends, the bitmaps of reclaim.h, and its snapshot. */
+/* The tables of a child: the contents that it sends, the bitmaps of reclaim.h, its new memory, and its snapshot. */
 static size_t tables_bytes(uint64_t pages)
 {
-	return RECLAIM_MOVES * STORE_PAGE + 2 * bitmap_bytes(pages) + snapshot_bytes(pages);
+	return RECLAIM_MOVES * STORE_PAGE + 3 * bitmap_bytes(pages) + snapshot_bytes(pages);
 }
 
 static int map_tables(struct child *child, struct shadows *shadows, uint64_t pages)
@@ -47,8 +43,9 @@ static int map_tables(struct child *child, struct shadows *shadows, uint64_t pag
 	tables += RECLAIM_MOVES * STORE_PAGE;
 	child->reclaim.clean = (uint64_t *)(void *)tables;
 	child->reclaim.own = (uint64_t *)(void *)(tables + bitmap);
+	child->mapped = (uint64_t *)(void *)(tables + 2 * bitmap);
 	child->capacity = pages;
-	snapshot_open(&child->snapshot, shadows, pages, tables + 2 * bitmap);
+	snapshot_open(&child->snapshot, shadows, pages, tables + 3 * bitmap);
 	return 0;
 }
 
@@ -73,7 +70,7 @@ void children_measure(struct child *child)
 		return;
 	child->tables = part_memory(child->reclaim.contents, RECLAIM_MOVES * STORE_PAGE) +
 			part_memory(child->reclaim.clean, bitmap) + part_memory(child->reclaim.own, bitmap) +
-			part_memory(child->snapshot.far, bitmap) +
+			part_memory(child->mapped, bitmap) + part_memory(child->snapshot.far, bitmap) +
 			part_memory(child->snapshot.homes, pages * sizeof *child->snapshot.homes);
 }
 
@@ -125,8 +122,6 @@ static void forget(struct children *children, struct child *child)
 	reclaim_abandon(children, child);
 	snapshot_close(&child->snapshot);
 	unmap_tables(child);
-	core_release(children->core, child->given);
-	children->given -= child->given;
 	*child = unused_child;
 	while (children->top && children->entries[children->top - 1].uffd < 0)
 		children->top--;
@@ -230,7 +225,7 @@ static void forget_pages(struct children *children, struct child *child, uint64_
 		removed += reclaim_forget(child, page);
 		snapshot_remove(&child->snapshot, page);
 	}
-	children_take_back(children, child, removed);
+	child->given -= removed;
 	if (removed)
 		core_settled(children->core);
 }
@@ -247,8 +242,7 @@ static void hear_forget(struct children *children, struct child *child, const st
 	const uint64_t first = core_page(children->core, forget.address), count = forget.bytes / STORE_PAGE;
 	if (first < child->capacity && count <= child->capacity - first) {
 		forget_pages(children, child, first, count);
-		child->new_page = first;
-		child->new_end = forget.is_new ? first + count : first;
+		bitmap_set(child->mapped, first, count, forget.is_new);
 	}
 	if (forget.is_new)
 		pass_send(child->socket, PASS_FORGOTTEN, &answer);
@@ -441,43 +435,48 @@ int children_deny(struct children *children, struct child *child, uint64_t page,
 	return result == -EAGAIN ? result : 0;
 }
 
-/* Returns 0 if a child may get one more page, -EAGAIN if it may once a child has removed pages, or -ENOSPC. */
-static int check_share(struct children *children)
+/* Returns how many more pages @child may have. */
+static int64_t room(const struct children *children, const struct child *child)
 {
-	int64_t limit = atomic_load(&children->core->limit);
+	return atomic_load(&children->core->limit) - child->given;
+}
 
-	if (children->given < limit / 8 * 3)
+/* Returns 0 if @child may get one more page, -EAGAIN if it may once it has removed pages, or -ENOSPC. */
+static int check_budget(struct children *children, struct child *child)
+{
+	int64_t limit = atomic_load(&children->core->limit), left = room(children, child);
+
+	if (left > RECLAIM_BEFORE || left > limit / 4)
 		return 0;
-	bool removes = reclaim_ask(children);
-	if (children->given < limit / 2)
+	bool removes = reclaim_ask(children, child);
+	if (left > 0)
 		return 0;
-	if (removes)
-		return -EAGAIN;
-	if (children->given < limit / 4 * 3)
-		return 0;
-	return reclaim_awaits(children) ? -EAGAIN : -ENOSPC;
+	return removes ? -EAGAIN : -ENOSPC;
+}
+
+static void count_given(struct children *children, struct child *child)
+{
+	struct pager_counters *counters = children->core->counters;
+	uint64_t bytes = (uint64_t)++child->given * STORE_PAGE;
+
+	if (bytes > __atomic_load_n(&counters->local_peak_bytes, __ATOMIC_RELAXED))
+		__atomic_store_n(&counters->local_peak_bytes, bytes, __ATOMIC_RELAXED);
 }
 
 /* Places @page in @child: as a clean copy, or as the child's own page of zeroes. The caller holds the lock. Returns 0,
-   -EAGAIN, -ENOMEM, or -ENOSPC if the children have used their share. */
+   -EAGAIN, -ENOMEM, or -ENOSPC if the child has used its budget. */
 static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool clean)
 {
-	struct core *core = children->core;
-	char *address = core_address(core, page);
-	int result = check_share(children);
+	char *address = core_address(children->core, page);
+	int result = check_budget(children, child);
 
-	/* Another child may have ended since the last children_reap(). */
-	if (result == -ENOSPC && children_remove_ended(children, child->uffd))
-		result = check_share(children);
 	if (result)
 		return result;
-	/* check_share() may have asked the child for this page. That happens if the fault is late, and the page has
+	/* check_budget() may have asked the child for this page. That happens if the fault is late, and the page has
 	   been placed for another thread. */
-	if (reclaim_is_asked(child, page) || core_claim(core, 1, 0) == 0)
+	if (reclaim_is_asked(child, page))
 		return -EAGAIN;
 	result = (clean ? uffd_copy_protected : uffd_copy)(child->uffd, address, data, STORE_PAGE, NULL);
-	if (result)
-		core_release(core, 1);
 	if (result == -EAGAIN || result == -ENOMEM)
 		return result;
 	if (result)
@@ -486,10 +485,9 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 		return 0; /* a late fault */
 	if (result == 0) {
 		/* If the page counted already, the child has discarded it by a system call that bypasses libc. */
-		child->given++;
-		children->given++;
+		count_given(children, child);
 		if (reclaim_forget(child, page))
-			children_take_back(children, child, 1);
+			child->given--;
 		(clean ? reclaim_add_clean : reclaim_add_own)(child, page);
 	}
 	if (result || !clean)
@@ -503,7 +501,7 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
 	int result = give(children, child, page, data ? data : zeroes, clean);
 	pthread_mutex_unlock(&children->lock);
 	if (result == -ENOSPC)
-		return children_deny(children, child, page, "goes beyond its share of the local budget");
+		return children_deny(children, child, page, "goes beyond its budget");
 	if (result == -ENOMEM)
 		return children_deny(children, child, page, "this machine has no memory for");
 	return result == -EAGAIN ? result : 0;
@@ -526,22 +524,37 @@ static bool is_untouched(const struct children *children, const struct child *ch
 {
 	const struct core *core = children->core;
 
-	if (snapshot_is_far(&child->snapshot, page) || reclaim_has(child, page))
+	if (snapshot_is_far(&child->snapshot, page) || reclaim_has(child, page) || reclaim_is_asked(child, page))
 		return false;
-	return (page >= child->new_page && page < child->new_end) ||
+	return bitmap_has(child->mapped, page) ||
 	       (window_has(core->window, page) && page_state(pages_load(&core->pages, page)) == PAGE_UNTOUCHED);
+}
+
+/* Fills @count untouched pages from @first on with zeroes. Returns how many it has filled. */
+static unsigned fill(struct children *children, struct child *child, uint64_t first, unsigned count)
+{
+	static const char zeroes_ahead[CHILDREN_FILL_MAX * STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
+	size_t bytes = 0;
+
+	uffd_copy(child->uffd, core_address(children->core, first), zeroes_ahead, (size_t)count * STORE_PAGE, &bytes);
+	for (unsigned i = 0; i < bytes / STORE_PAGE; i++) {
+		count_given(children, child);
+		reclaim_add_own(child, first + i);
+	}
+	return (unsigned)(bytes / STORE_PAGE);
 }
 
 unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, struct ahead ahead)
 {
-	const unsigned most = ahead_within(ahead, page, children->core->pages.count);
-	unsigned count = 0;
+	unsigned most = ahead_within(ahead, page, children->core->pages.count), count = 0;
 
+	most = most < CHILDREN_FILL_MAX ? most : CHILDREN_FILL_MAX;
 	pthread_mutex_lock(&children->lock);
-	while (count < most && is_untouched(children, child, ahead_page(ahead, page, count)) &&
-	       core_free(children->core) > children->core->low &&
-	       give(children, child, ahead_page(ahead, page, count), zeroes, false) == 0)
+	const int64_t spare = room(children, child) - RECLAIM_MAX;
+	while (count < most && count < spare && is_untouched(children, child, ahead_page(ahead, page, count)))
 		count++;
+	if (count)
+		count = fill(children, child, ahead.step > 0 ? page + 1 : page - count, count);
 	pthread_mutex_unlock(&children->lock);
 	return count;
 }

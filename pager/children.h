@@ -11,10 +11,11 @@
  * forget what was there (PASS_FORGET). Then it registers the memory with its userfaultfd. Such pages are the child's
  * own from the start.
  *
- * Pages given to children count against the program's budget. When children use three eighths of it, the pager takes
- * pages back (reclaim.h). At a half, faults of children wait for that. If no child can give pages back, children may
- * use three quarters. farpage *denies* a page beyond that, a page that there is no memory for, and a lost page.
- * Touching a denied page raises SIGBUS in the child. farpage logs the first page that it denies to a child.
+ * Each child has a budget of its own, as large as the program's. The pages that the pager has given to it count. When
+ * the budget is nearly used, the pager takes pages back (reclaim.h). When it is used, the child's faults wait for that.
+ * farpage *denies* a page beyond the budget if the child cannot give pages back. It also denies a page that there is no
+ * memory for, and a lost page. Touching a denied page raises SIGBUS in the child. farpage logs the first page that it
+ * denies to a child.
  *
  * When a child has ended or called exec, its descriptor answers ESRCH. The handler then releases the memory that the
  * child's pages used. After the last child, the handler discards contents that only children could still read.
@@ -33,6 +34,7 @@
 #include <pthread.h>
 
 #define CHILDREN_MAX 256
+#define CHILDREN_FILL_MAX 32u
 
 struct child {
 	int uffd;          /* -1 for a free entry */
@@ -41,8 +43,8 @@ struct child {
 	pid_t pid;         /* the thread of the child that faulted last, or 0 */
 	uint64_t capacity; /* pages that its tables have room for */
 	struct snapshot snapshot;
-	uint64_t new_page, new_end; /* the memory that it has mapped last */
-	int64_t given;              /* number of pages given to the child, which core->resident includes */
+	uint64_t *mapped; /* one bit for each page that the child has mapped itself */
+	int64_t given;    /* number of pages given to the child */
 	struct reclaim reclaim;
 	int announced;   /* the pager's end of the socket of the child's next child, or -1 */
 	uint64_t tables; /* bytes of memory that its tables use (children_memory()) */
@@ -54,8 +56,6 @@ struct children {
 	int epoll;                 /* the handler waits here for the children's descriptors */
 	unsigned top;              /* no entry from here on is in use */
 	_Atomic unsigned count;    /* living children */
-	int64_t given;             /* the sum of the children's */
-	struct child *asked;       /* the child that was asked last to remove pages (reclaim.h), or NULL */
 	unsigned added;            /* total, ever */
 	unsigned measured;         /* the entry whose tables were measured last */
 	bool hung_up;              /* a child has closed its socket, so it has probably ended */
@@ -115,8 +115,8 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
    the home of the page any more, if the child has the page, or if it cannot get it now. The caller then wakes the
    threads that wait for the page. Handler only. */
 bool children_offer(struct children *children, struct child *child, uint64_t page, uint64_t home, const void *data);
-/* Fills the pages @ahead of @page with zeroes for @child, up to the first that the child has touched. Returns the
-   number of pages. The others can wait for their faults. Handler only. */
+/* Fills the pages @ahead of @page with zeroes for @child, up to the first that the child has touched, and at most
+   CHILDREN_FILL_MAX. Returns the number of pages. The others can wait for their faults. Handler only. */
 unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, struct ahead ahead);
 /* Returns true if the home of @page is the program's page, for any child. */
 bool children_need(struct children *children, uint64_t page);
@@ -142,7 +142,5 @@ void children_connect(struct children *children, struct child *child, int socket
 bool children_remove_ended(struct children *children, int except);
 /* Measures the tables of @child. */
 void children_measure(struct child *child);
-/* Takes back the memory of @count pages that @child has removed. */
-void children_take_back(struct children *children, struct child *child, int64_t count);
 
 #endif

@@ -2,8 +2,8 @@
  * core: the state that the handler and the evictor of one pager share.
  *
  * The budget is counted in pages. `limit` is the number of pages that the program may have in local memory.
- * `resident` counts the program's pages in local memory, pages handed to forked children, and pages that are claimed
- * but not present yet.
+ * `resident` counts the program's pages in local memory, and pages that are claimed but not present yet. Forked
+ * children have budgets of the same size (children.h).
  *
  * The handler calls core_claim() before it places a page. A claim never raises `resident` above `limit`. If fewer
  * than `low` pages are then free, core_claim() wakes the evictor. The evictor evicts pages until `high` pages are

@@ -1,12 +1,9 @@
 #include "pager/reclaim.h"
 
-#include "common/clock.h"
 #include "pager/bitmap.h"
 #include "pager/children.h"
 
 #include <string.h>
-
-#define ANSWER_NS UINT64_C(1000000000)
 
 static bool has(const struct child *child, const uint64_t *bits, uint64_t page)
 {
@@ -110,7 +107,6 @@ static void ask(struct children *children, struct child *child)
 	for (unsigned i = 0; i < message.count; i++)
 		message.words[i] = (uintptr_t)core_address(children->core, reclaim->asked[i]);
 	reclaim->asked_of = child->born;
-	reclaim->asked_since = clock_now();
 	reclaim->content_count = 0;
 	reclaim->forgotten = 0;
 	if (pass_send(child->socket, PASS_REMOVE, &message) < 0) {
@@ -119,45 +115,25 @@ static void ask(struct children *children, struct child *child)
 	}
 }
 
-static bool answers_soon(const struct child *child)
-{
-	return child->reclaim.asked_count && clock_now() - child->reclaim.asked_since < ANSWER_NS;
-}
-
 static bool can_ask(const struct child *child)
 {
-	return child->socket >= 0 && !child->reclaim.mute && !child->reclaim.asked_count && child->reclaim.count;
+	return child->socket >= 0 && !child->reclaim.mute && child->reclaim.count;
 }
 
-bool reclaim_ask(struct children *children)
+bool reclaim_ask(struct children *children, struct child *child)
 {
-	struct child *most = NULL;
 	unsigned asked = 0;
 
-	if (children->asked && answers_soon(children->asked))
+	if (child->reclaim.asked_count)
 		return true;
-	for (unsigned i = 0; i < children->top; i++) {
-		struct child *child = &children->entries[i];
-
-		if (child->reclaim.asked_count)
-			asked++;
-		if (can_ask(child) && (!most || child->reclaim.count > most->reclaim.count))
-			most = child;
-	}
-	if (asked == RECLAIM_ASKED || shadows_left(&children->core->shadows) < RECLAIM_SHADOWS)
-		most = NULL;
-	if (most)
-		ask(children, most);
-	children->asked = most;
-	return most && answers_soon(most);
-}
-
-bool reclaim_awaits(const struct children *children)
-{
+	if (!can_ask(child) || shadows_left(&children->core->shadows) < RECLAIM_SHADOWS)
+		return false;
 	for (unsigned i = 0; i < children->top; i++)
-		if (children->entries[i].uffd >= 0 && children->entries[i].reclaim.asked_count)
-			return true;
-	return false;
+		if (children->entries[i].reclaim.asked_count)
+			asked++;
+	if (asked < RECLAIM_ASKED)
+		ask(children, child);
+	return !child->reclaim.mute;
 }
 
 bool reclaim_is_asked(const struct child *child, uint64_t page)
@@ -175,7 +151,6 @@ void reclaim_inherit(struct child *child, const struct child *parent)
 	memcpy(child->reclaim.asked, from->asked, sizeof child->reclaim.asked);
 	child->reclaim.asked_count = from->asked_count;
 	child->reclaim.asked_of = from->asked_of;
-	child->reclaim.asked_since = from->asked_since;
 	child->reclaim.forgotten = from->forgotten;
 }
 
@@ -267,7 +242,7 @@ void reclaim_finish(struct children *children, struct child *child, const uint64
 	}
 	if (removed == 0 && !answer->busy)
 		reclaim->mute = true;
-	children_take_back(children, child, __builtin_popcountll(removed & ~reclaim->forgotten));
+	child->given -= __builtin_popcountll(removed & ~reclaim->forgotten);
 	finish_inherited(children, child, homes);
 	for (unsigned i = 0; i < count; i++)
 		if (reclaim->forgotten >> i & 1)

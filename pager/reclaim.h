@@ -2,9 +2,8 @@
  * reclaim: takes back the memory of pages that forked children have. So a child can read and write any amount of far
  * memory.
  *
- * Theory of operation. Only a process itself can remove pages from its memory. So when children have much memory, the
- * pager asks the child with the most pages to remove some (PASS_REMOVE). The child's watcher (preload/child.c) answers
- * for each page:
+ * Theory of operation. Only a process itself can remove pages from its memory. So when a child has much memory, the
+ * pager asks it to remove some (PASS_REMOVE). The child's watcher (preload/child.c) answers for each page:
  * - A *clean copy* is dropped. It is a page that the child has only read, so the donors have it, too. It is
  *   write-protected. If the child writes to it, the handler ends the protection, and the page is the child's own.
  * - The child's *own* page is moved out of the child's reach (take.h), and its contents are sent to the pager
@@ -13,8 +12,7 @@
  * - A page that the child has replaced by other memory is *gone*.
  *
  * Until the answer has been handled, a page is *asked*: nobody knows if the child has it. All faults on it wait, also
- * those of processes that the child has forked meanwhile. A child that is stopped (SIGSTOP) does not answer. After a
- * second the pager asks another child.
+ * those of processes that the child has forked meanwhile.
  *
  * A child may map other memory at the place of an asked page before its answer has been handled. The page is then
  * *forgotten*. Only processes that the child has forked meanwhile may need its old contents.
@@ -51,9 +49,8 @@ struct reclaim {
 	uint64_t hand;   /* where the search for pages continues */
 	uint64_t asked[RECLAIM_MAX];
 	unsigned asked_count;
-	uint64_t forgotten;   /* one bit for each asked page */
-	unsigned asked_of;    /* serial number of the child that was asked: this one, or one that has forked it */
-	uint64_t asked_since; /* clock_now() */
+	uint64_t forgotten; /* one bit for each asked page */
+	unsigned asked_of;  /* serial number of the child that was asked: this one, or one that has forked it */
 	struct pass_removed answer;
 	char *contents; /* RECLAIM_MOVES pages, which arrive before the answer */
 	unsigned content_count;
@@ -70,11 +67,9 @@ void reclaim_add_own(struct child *child, uint64_t page);
 bool reclaim_forget(struct child *child, uint64_t page);
 /* The child has other memory at those of these pages that are asked. */
 void reclaim_forget_asked(struct child *child, uint64_t first, uint64_t count);
-/* Asks the child with the most pages to remove some. Returns true if a child has been asked, now or less than a second
-   ago, and has not answered. */
-bool reclaim_ask(struct children *children);
-/* Returns true if any child has been asked and has not answered. */
-bool reclaim_awaits(const struct children *children);
+/* Asks @child to remove some pages, unless its last answer is still to come or too many children have been asked.
+   Returns false if the child cannot be asked for pages. */
+bool reclaim_ask(struct children *children, struct child *child);
 bool reclaim_is_asked(const struct child *child, uint64_t page);
 /* @child is being forked by @parent, and faults on the pages that @parent is asked for wait in @child, too. */
 void reclaim_inherit(struct child *child, const struct child *parent);

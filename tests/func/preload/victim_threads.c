@@ -139,10 +139,6 @@ int main(void)
 	start_workers(victim_size());
 	ok(!join_workers(), "blocks of %d threads keep their contents in %d random steps each", THREADS, STEPS);
 	ok(!wrong(memory, 2 * MB, 1, 0), "memory that no thread touched keeps its contents");
-	/*
-	 * A child may have half of the budget (docs/architecture.md, Children), here about 5 MB. The far memory is less
-	 * than that.
-	 */
 	start_workers(MB);
 	ok(!forks(memory, 2 * MB), "10 children forked while threads use memory see memory as at their fork");
 	ok(!join_workers(), "blocks of threads keep their contents while the process forks");

@@ -42,8 +42,6 @@ static void set_up(unsigned count)
 		forks_add(&children, NULL, eventfd(0, EFD_CLOEXEC));
 		children.entries[i].socket = sockets[1];
 		children.entries[i].given = GIVEN;
-		children.given += GIVEN;
-		core.resident += GIVEN;
 		ends[i] = sockets[0];
 	}
 }
@@ -136,19 +134,47 @@ static bool reads_as(unsigned number, uint64_t page, enum child_fault fault)
 	return look(number, page, &home) == fault;
 }
 
-static void the_child_with_the_most_pages_is_asked(void)
+static bool ask(unsigned number)
 {
-	set_up(2);
+	return reclaim_ask(&children, &children.entries[number]);
+}
+
+static void a_child_is_asked_for_its_own_pages(void)
+{
+	set_up(3);
 	has_own(0, 1);
 	has_own(1, 1);
 	has_clean(1, 2);
-	ok(reclaim_ask(&children) && asked(0) == 0 && asked(1) == 2, "the child with the most pages is asked for them");
-	ok(reclaim_ask(&children) && asked(0) == 0, "nobody else is asked while its answer may come");
-	children.asked->reclaim.asked_since -= UINT64_C(1000000000);
-	ok(reclaim_ask(&children) && asked(0) == 1, "another child is asked a second later");
+	ok(ask(1) && asked(0) == 0 && asked(1) == 2, "a child is asked for its pages, and no other child");
+	ok(ask(1) && asked(1) == 0, "a child is not asked again before it has answered");
+	ok(ask(0) && asked(0) == 1, "another child can be asked meanwhile");
 	ok(!reclaim_is_asked(&children.entries[0], 2) && reclaim_is_asked(&children.entries[1], 2),
 	   "each child is asked for its own pages");
-	tear_down(2);
+	ok(!ask(2) && asked(2) == 0, "a child without pages is not asked");
+	close(ends[2]);
+	has_own(2, 1);
+	ok(!ask(2) && children.entries[2].reclaim.mute, "a child that cannot be reached gives no pages back");
+	ends[2] = eventfd(0, EFD_CLOEXEC);
+	tear_down(3);
+}
+
+static void many_children_are_asked_in_turn(void)
+{
+	enum { MANY = RECLAIM_ASKED + 1 };
+	unsigned reached = 0;
+
+	set_up(MANY);
+	for (unsigned i = 0; i < MANY; i++)
+		has_clean(i, 7);
+	for (unsigned i = 0; i < MANY; i++)
+		ask(i);
+	for (unsigned i = 0; i < MANY; i++)
+		reached += asked(i);
+	ok(reached == RECLAIM_ASKED, "only so many children are asked at a time (%u)", reached);
+	ok(ask(MANY - 1) && asked(MANY - 1) == 0, "the next child is to wait until another has answered");
+	answer(0, (struct pass_removed){.dropped = 1});
+	ok(ask(MANY - 1) && asked(MANY - 1) == 1, "when another child has answered, the next child is asked");
+	tear_down(MANY);
 }
 
 static void each_page_has_its_turn(void)
@@ -165,7 +191,7 @@ static void each_page_has_its_turn(void)
 		const struct reclaim *reclaim = &children.entries[0].reclaim;
 		unsigned own = 0;
 
-		reclaim_ask(&children);
+		ask(0);
 		unsigned count = asked(0);
 		for (unsigned i = 0; i < count; i++) {
 			turns[reclaim->asked[i]]++;
@@ -180,7 +206,7 @@ static void each_page_has_its_turn(void)
 		without += turns[i] == 0;
 	ok(without == 0, "each page is asked for in turn (%u are not)", without);
 	ok(most <= RECLAIM_MAX && moves == RECLAIM_MOVES, "a request has few own pages (%u of %u)", moves, most);
-	ok(children.given == GIVEN, "pages that are busy still count");
+	ok(children.entries[0].given == GIVEN, "pages that are busy still count");
 	tear_down(1);
 }
 
@@ -188,13 +214,13 @@ static void what_is_dropped_stays_far(void)
 {
 	set_up(1);
 	has_clean(0, 5);
-	reclaim_ask(&children);
+	ask(0);
 	ok(reads_as(0, 5, CHILD_ASKED) && !children_may_write(&children, &children.entries[0], 5),
 	   "faults on a page wait while a child is asked for it");
 	answer(0, (struct pass_removed){.dropped = 1});
-	ok(is_at(0, 5, 5) && children.given == GIVEN - 1 && core.resident == GIVEN - 1,
+	ok(is_at(0, 5, 5) && children.entries[0].given == GIVEN - 1,
 	   "a dropped page is far, and does not count any more");
-	ok(!reclaim_ask(&children), "a child without pages is not asked");
+	ok(!ask(0), "a child without pages is not asked");
 	tear_down(1);
 }
 
@@ -205,18 +231,18 @@ static void what_is_moved_is_at_a_shadow(void)
 	has_own(0, 4);
 	has_own(0, 6);
 	has_own(0, 9);
-	reclaim_ask(&children);
+	ask(0);
 	answer(0, (struct pass_removed){.moved = 1, .gone = 2, .busy = 4});
-	ok(reads_as(0, 3, CHILD_ASKED) && children.given == GIVEN, "an answer with contents waits for the evictor");
+	ok(reads_as(0, 3, CHILD_ASKED) && children.entries[0].given == GIVEN,
+	   "an answer with contents waits for the evictor");
 	uint64_t shadow = store_moved(0);
 	ok(shadow && is_at(0, 3, shadow), "a moved page is far, at a shadow");
 	ok(reads_as(0, 4, CHILD_ZEROES), "a page that the child has replaced is not served any more");
-	ok(children.given == GIVEN - 2 && core.resident == GIVEN - 2, "moved and replaced pages do not count any more");
-	ok(reclaim_ask(&children) && asked(0) == 1 && reclaim_is_asked(&children.entries[0], 6),
+	ok(children.entries[0].given == GIVEN - 2, "moved and replaced pages do not count any more");
+	ok(ask(0) && asked(0) == 1 && reclaim_is_asked(&children.entries[0], 6),
 	   "a busy page is asked for again, and a page that must stay is not");
 	answer(0, (struct pass_removed){.dropped = 0});
-	ok(!reclaim_ask(&children) && children.entries[0].reclaim.mute,
-	   "a child that removes nothing is not asked again");
+	ok(!ask(0) && children.entries[0].reclaim.mute, "a child that removes nothing is not asked again");
 	snapshot_remove(&children.entries[0].snapshot, 3);
 	ok(shadows_left(&core.shadows) == 2 * RECLAIM_SHADOWS, "a page that is not far any more needs no shadow");
 	tear_down(1);
@@ -231,7 +257,7 @@ static void a_written_page_is_the_childs_own(void)
 	children_written(&children, &children.entries[0], 5);
 	ok(!snapshot_is_far(&children.entries[0].snapshot, 5),
 	   "a clean copy that the child writes to is not far any more");
-	reclaim_ask(&children);
+	ask(0);
 	ok(asked(0) == 1, "it can leave as the child's own page");
 	answer(0, (struct pass_removed){.moved = 1});
 	uint64_t shadow = store_moved(0);
@@ -251,7 +277,7 @@ static void contents_move_for_all_children(void)
 	children_rehome(&children, 8, shadow);
 	ok(is_at(0, 8, shadow) && is_at(1, 8, shadow) && !children_need(&children, 8),
 	   "the old contents of a page are at one shadow for all children");
-	reclaim_ask(&children);
+	ask(2);
 	answer(2, (struct pass_removed){.dropped = 1});
 	ok(is_at(2, 8, shadow), "a clean copy of the old contents can be dropped, too");
 	is_far(0, 9);
@@ -268,7 +294,7 @@ static void forks_while_it_is_asked(void)
 	set_up(1);
 	has_own(0, 3);
 	has_clean(0, 5);
-	reclaim_ask(&children);
+	ask(0);
 	forks_add(&children, &children.entries[0], eventfd(0, EFD_CLOEXEC));
 }
 
@@ -322,7 +348,7 @@ static void new_memory_reads_as_zeroes(void)
 	       reads_as(0, 70, CHILD_ZEROES),
 	   "new memory reads as zeroes");
 	ok(is_at(0, 200, 200) && reclaim_has(&children.entries[0], 4), "other pages are what they were");
-	ok(children.given == GIVEN - 2 && core.resident == GIVEN - 2, "replaced pages do not count any more");
+	ok(children.entries[0].given == GIVEN - 2, "replaced pages do not count any more");
 	ok(shadows_left(&core.shadows) == 2 * RECLAIM_SHADOWS, "replaced pages need no shadow");
 	ok(renews(0, 2 * WINDOW - 1, 2) && renews(0, 2 * WINDOW + 7, 1) && is_at(0, 200, 200),
 	   "a range that is not all in the window changes nothing");
@@ -334,7 +360,7 @@ static void new_memory_can_leave(void)
 	set_up(1);
 	renews(0, WINDOW + 10, 4);
 	has_own(0, WINDOW + 12);
-	reclaim_ask(&children);
+	ask(0);
 	ok(asked(0) == 1 && reclaim_is_asked(&children.entries[0], WINDOW + 12),
 	   "a child is asked for pages beyond those of its parent");
 	answer(0, (struct pass_removed){.moved = 1});
@@ -355,7 +381,7 @@ static void memory_is_replaced_after_the_answer(void)
 	ok(reads_as(0, 3, CHILD_ZEROES) && reads_as(0, 5, CHILD_ZEROES),
 	   "new memory reads as zeroes once the evictor has handled the answer");
 	ok(is_at(1, 3, shadow) && is_at(1, 5, 5), "a child's child has what was there when it was forked");
-	ok(children.given == GIVEN - 2, "each page is taken back once");
+	ok(children.entries[0].given == GIVEN - 2, "each page is taken back once");
 	snapshot_remove(&children.entries[1].snapshot, 3);
 	ok(shadows_left(&core.shadows) == 2 * RECLAIM_SHADOWS, "no shadow is left when nobody needs it");
 	tear_down(1);
@@ -373,7 +399,8 @@ int main(void)
 	new_memory_reads_as_zeroes();
 	new_memory_can_leave();
 	memory_is_replaced_after_the_answer();
-	the_child_with_the_most_pages_is_asked();
+	a_child_is_asked_for_its_own_pages();
+	many_children_are_asked_in_turn();
 	each_page_has_its_turn();
 	what_is_dropped_stays_far();
 	what_is_moved_is_at_a_shadow();
