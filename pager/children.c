@@ -17,8 +17,8 @@
 #define EVENT_SHIFT 32
 #define EVENT_SOCKET UINT64_C(1)
 
-#define RECLAIM_BEFORE                                                                                                 \
-	(4 * (int64_t)RECLAIM_MAX) /* at most so much room is left in a budget when pages are taken back */
+/* Pages are taken back from a child that has at most so much room left in its budget. */
+#define RECLAIM_BEFORE (4 * (int64_t)RECLAIM_MAX)
 
 static const struct child unused_child = {.uffd = -1, .socket = -1, .announced = -1};
 static const char zeroes[STORE_PAGE] __attribute__((aligned(STORE_PAGE)));

@@ -15,8 +15,8 @@ static char *memory; /* the parent's */
 
 static unsigned generation; /* 1 in a child, 2 in a child's child */
 
-/* Returns true if this process has at most its budget in local memory, and the budgets of the processes before it, whose
-   pages it shares. */
+/* Returns true if this process has at most its budget in local memory, and the budgets of the processes before it,
+   whose pages it shares. */
 static bool is_within_budget(void)
 {
 	const char *local = getenv("LOCAL");
