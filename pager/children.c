@@ -454,13 +454,10 @@ static int check_budget(struct children *children, struct child *child)
 	return removes ? -EAGAIN : -ENOSPC;
 }
 
-static void count_given(struct children *children, struct child *child)
+static void count_given(struct children *children, struct child *child, unsigned count)
 {
-	struct pager_counters *counters = children->core->counters;
-	uint64_t bytes = (uint64_t)++child->given * STORE_PAGE;
-
-	if (bytes > __atomic_load_n(&counters->local_peak_bytes, __ATOMIC_RELAXED))
-		__atomic_store_n(&counters->local_peak_bytes, bytes, __ATOMIC_RELAXED);
+	child->given += count;
+	core_note_local(children->core, (uint64_t)child->given * STORE_PAGE);
 }
 
 /* Places @page in @child: as a clean copy, or as the child's own page of zeroes. The caller holds the lock. Returns 0,
@@ -485,7 +482,7 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 		return 0; /* a late fault */
 	if (result == 0) {
 		/* If the page counted already, the child has discarded it by a system call that bypasses libc. */
-		count_given(children, child);
+		count_given(children, child, 1);
 		if (reclaim_forget(child, page))
 			child->given--;
 		(clean ? reclaim_add_clean : reclaim_add_own)(child, page);
@@ -530,31 +527,31 @@ static bool is_untouched(const struct children *children, const struct child *ch
 	       (window_has(core->window, page) && page_state(pages_load(&core->pages, page)) == PAGE_UNTOUCHED);
 }
 
-/* Fills @count untouched pages from @first on with zeroes. Returns how many it has filled. */
-static unsigned fill(struct children *children, struct child *child, uint64_t first, unsigned count)
+/* Fills @count untouched pages from @first on with @zero_pages. Returns how many it has filled. */
+static unsigned fill(struct children *children, struct child *child, uint64_t first, unsigned count,
+		     const char *zero_pages)
 {
-	static const char zeroes_ahead[CHILDREN_FILL_MAX * STORE_PAGE] __attribute__((aligned(STORE_PAGE)));
 	size_t bytes = 0;
 
-	uffd_copy(child->uffd, core_address(children->core, first), zeroes_ahead, (size_t)count * STORE_PAGE, &bytes);
-	for (unsigned i = 0; i < bytes / STORE_PAGE; i++) {
-		count_given(children, child);
+	uffd_copy(child->uffd, core_address(children->core, first), zero_pages, (size_t)count * STORE_PAGE, &bytes);
+	unsigned filled = (unsigned)(bytes / STORE_PAGE);
+	count_given(children, child, filled);
+	for (unsigned i = 0; i < filled; i++)
 		reclaim_add_own(child, first + i);
-	}
-	return (unsigned)(bytes / STORE_PAGE);
+	return filled;
 }
 
-unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, struct ahead ahead)
+unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, struct ahead ahead,
+			     const char *zero_pages)
 {
 	unsigned most = ahead_within(ahead, page, children->core->pages.count), count = 0;
 
-	most = most < CHILDREN_FILL_MAX ? most : CHILDREN_FILL_MAX;
 	pthread_mutex_lock(&children->lock);
 	const int64_t spare = room(children, child) - RECLAIM_MAX;
 	while (count < most && count < spare && is_untouched(children, child, ahead_page(ahead, page, count)))
 		count++;
 	if (count)
-		count = fill(children, child, ahead.step > 0 ? page + 1 : page - count, count);
+		count = fill(children, child, ahead.step > 0 ? page + 1 : page - count, count, zero_pages);
 	pthread_mutex_unlock(&children->lock);
 	return count;
 }

@@ -34,7 +34,6 @@
 #include <pthread.h>
 
 #define CHILDREN_MAX 256
-#define CHILDREN_FILL_MAX 32u
 
 struct child {
 	int uffd;          /* -1 for a free entry */
@@ -115,9 +114,10 @@ int children_answer(struct children *children, struct child *child, uint64_t pag
    the home of the page any more, if the child has the page, or if it cannot get it now. The caller then wakes the
    threads that wait for the page. Handler only. */
 bool children_offer(struct children *children, struct child *child, uint64_t page, uint64_t home, const void *data);
-/* Fills the pages @ahead of @page with zeroes for @child, up to the first that the child has touched, and at most
-   CHILDREN_FILL_MAX. Returns the number of pages. The others can wait for their faults. Handler only. */
-unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, struct ahead ahead);
+/* Fills the pages @ahead of @page with zeroes for @child, up to the first that the child has touched. @zero_pages has
+   as many pages of zeroes. Returns the number of pages. The others can wait for their faults. Handler only. */
+unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, struct ahead ahead,
+			     const char *zero_pages);
 /* Returns true if the home of @page is the program's page, for any child. */
 bool children_need(struct children *children, uint64_t page);
 /* Makes @home the home of @page for all children whose home it was till now. @home is a shadow. If the old contents

@@ -83,6 +83,13 @@ static inline void core_count(uint64_t *counter, uint64_t amount)
 	__atomic_fetch_add(counter, amount, __ATOMIC_RELAXED);
 }
 
+/* Records that a process has @bytes of local memory. */
+static inline void core_note_local(struct core *core, uint64_t bytes)
+{
+	if (bytes > __atomic_load_n(&core->counters->local_peak_bytes, __ATOMIC_RELAXED))
+		__atomic_store_n(&core->counters->local_peak_bytes, bytes, __ATOMIC_RELAXED);
+}
+
 /* Claims local memory for up to @wanted pages, so that at least @spare pages stay free. Wakes the evictor if fewer
    than `low` pages are then free. Returns the number of pages claimed. */
 static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spare)
@@ -102,9 +109,7 @@ static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spar
 		uint64_t now = (uint64_t)(resident + claimed);
 
 		__atomic_store_n(&core->counters->resident_pages, now, __ATOMIC_RELAXED);
-		uint64_t bytes = now * STORE_PAGE + overhead;
-		if (bytes > __atomic_load_n(&core->counters->local_peak_bytes, __ATOMIC_RELAXED))
-			__atomic_store_n(&core->counters->local_peak_bytes, bytes, __ATOMIC_RELAXED);
+		core_note_local(core, now * STORE_PAGE + overhead);
 	}
 	return claimed;
 }

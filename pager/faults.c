@@ -196,7 +196,8 @@ static void fill_ahead_for_child(struct handler *handler, const struct fault *fa
 	struct ahead ahead = streams_note(streams, stream_page(fault));
 
 	if (ahead.count)
-		streams_extend(streams, children_fill_ahead(handler->core->children, fault->child, fault->page, ahead));
+		streams_extend(streams, children_fill_ahead(handler->core->children, fault->child, fault->page, ahead,
+							    handler->zeroes));
 }
 
 void faults_answer_child(struct handler *handler, const struct fault *fault)
