@@ -114,9 +114,10 @@ int uffd_register(int fd, void *base, size_t length)
 
 int uffd_open_mover(void *landing, size_t length)
 {
-	if (!uffd_can_move())
+	/* UFFDIO_API answers EINVAL if the kernel lacks a feature. */
+	int mover = move_forbidden ? -EINVAL : open_with(UFFD_FEATURE_MOVE);
+	if (mover == -EINVAL)
 		return -EOPNOTSUPP;
-	int mover = open_with(UFFD_FEATURE_MOVE);
 	int result = mover < 0 ? mover : register_range(mover, landing, length, UFFDIO_REGISTER_MODE_MISSING);
 	if (result < 0 && mover >= 0)
 		close(mover);
