@@ -17,8 +17,8 @@
  * memory for, and a lost page. Touching a denied page raises SIGBUS in the child. farpage logs the first page that it
  * denies to a child.
  *
- * When a child has ended or called exec, its descriptor answers ESRCH. The handler then releases the memory that the
- * child's pages used. After the last child, the handler discards contents that only children could still read.
+ * When a child has ended or called exec, its descriptor answers ESRCH. The handler then frees the child's entry. After
+ * the last child, the handler discards contents that only children could still read.
  *
  * Threads. The handler adds, answers and reaps children. The evictor changes homes. `lock` guards the entries. A thread
  * holds `lock` while it gives one page, records a child's fork, or reaps children.
