@@ -27,7 +27,7 @@ struct window {
 	uint64_t *used;               /* one bit per page */
 	uint64_t next;                /* the lowest free page, where a search begins */
 	_Atomic uint64_t high;        /* one more than the highest page ever allocated; read without the lock */
-	uint64_t allocated;           /* number of pages */
+	_Atomic uint64_t allocated;   /* number of pages; read without the lock */
 	bool adopted;                 /* the caller made the mapping, so window_release() does not unmap it */
 	bool mediated;                /* protections change only while protect_lock is held */
 	pthread_mutex_t protect_lock; /* held while protections change, and while the evictor relies on them */

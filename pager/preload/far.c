@@ -209,11 +209,18 @@ uint64_t far_uses(void)
 	return __atomic_load_n(&uses, __ATOMIC_RELAXED);
 }
 
+static bool program_allows(size_t length)
+{
+	return limits_allow(preload.window.allocated * WINDOW_PAGE + length);
+}
+
 int far_allocate(size_t length, size_t alignment, void **ret_address)
 {
 	void *address;
 
 	far_note_use();
+	if (!program_allows(length))
+		return -ENOMEM;
 	int error = window_allocate(&preload.window, length, alignment, &address);
 	if (!error)
 		error = lay_allocated(address, length);
@@ -225,6 +232,8 @@ int far_allocate(size_t length, size_t alignment, void **ret_address)
 int far_allocate_at(void *address, size_t length)
 {
 	far_note_use();
+	if (!program_allows(length))
+		return -ENOMEM;
 	int error = window_allocate_at(&preload.window, address, length);
 	return error ? error : lay_allocated(address, length);
 }

@@ -118,9 +118,11 @@ void preload_begin(void)
 		   bound. */
 		if (!preload_has_name("mmap") || !preload_has_name("munmap"))
 			preload_give_up("this program brings its own mmap and cannot be given far memory");
+		limits_begin(preload.settings.options.window);
 		if (window_reserve(&preload.window, preload.settings.options.window, MAPPING_ROOM) ||
 		    mapping_prepare() || near_heap_reserve())
-			preload_give_up("cannot reserve the address space of far memory; is `ulimit -v` set?");
+			preload_give_up("cannot reserve the address space of far memory: the hard limit of address "
+					"space must be higher or unlimited (ulimit -Hv unlimited, as root)");
 		preload.window.mediated = true;
 		dl_iterate_phdr(find_heap_code, NULL);
 		/* The heap shall commit memory in small steps, because each commit is counted. */

@@ -18,7 +18,7 @@
  *
  * Layers. A file calls only files of the lines above, or to its left. Calls of functions that the linker wraps
  * (meson.build) do not count.
- *     kernel, descriptors, near_heap, settings, report
+ *     kernel, descriptors, limits, near_heap, settings, report
  *     preload: the mode of the process
  *     served, remove, far, child, keep, thread, start
  *     heap, remap, mapping, closing, library: the functions that the program calls
@@ -178,6 +178,8 @@ void served_fork_done(void);
 /* Clips [@address, +@length) to the window, and rounds the length up to pages. Returns false if the range has no
    part in the window. */
 bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_length);
+/* Allocate @length bytes of the window. Return 0, or -ENOMEM if there is no room or the program's limit forbids it. The
+   second function returns -EEXIST if a page is allocated already, and -EINVAL outside the window. */
 int far_allocate(size_t length, size_t alignment, void **ret_address);
 int far_allocate_at(void *address, size_t length);
 /* Calls mprotect(2). Waits while the evictor relies on the protections (take.h). A forked child does not wait,
@@ -256,6 +258,14 @@ uint64_t descriptors_find(uint64_t from, uint64_t end);
 /* Forgets the parent's descriptors in a forked child. Must be called before the child opens descriptors of its
    own. */
 void descriptors_after_in_child(void);
+
+/* --- limits.c: the program's limit of address space --------------------------------------------------------------- */
+
+/* Raises the kernel's limit (RLIMIT_AS) by farpage's share. @window is the size of the window in bytes. Must be called
+   before the window is reserved. */
+void limits_begin(size_t window);
+/* Returns true if the program's limit allows @bytes in use in the window. */
+bool limits_allow(uint64_t bytes);
 
 /* --- kernel.c: system calls that bypass the library's interposers ------------------------------------------------- */
 

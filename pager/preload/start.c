@@ -30,8 +30,10 @@
 #include "pager/uffd.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define STARTER_STACK (512u << 10)
@@ -40,6 +42,7 @@
 #define PATIENCE (10000 * NS_MS)
 #define PATIENCE_OWN_MALLOC (1000 * NS_MS)
 #define STEP (10 * NS_MS)
+#define FILES 40u /* about 24, and 4 for each donor in use */
 
 static struct {
 	pthread_mutex_t under_way; /* held by the starter while it starts */
@@ -87,6 +90,18 @@ static bool may_page(void)
 	return fd >= 0;
 }
 
+/* Returns true if the process may open enough files for the pager. Otherwise logs the reason. */
+static bool may_open(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= FILES)
+		return true;
+	log_error("process %d may open %" PRIu64 " files, and farpage needs %u for itself: raise `ulimit -n`", getpid(),
+		  (uint64_t)limit.rlim_cur, FILES);
+	return false;
+}
+
 /* Starts the pager, or calls fail(). */
 static void start_pager(void)
 {
@@ -103,7 +118,7 @@ static void start_pager(void)
 	if (preload.own_malloc)
 		check_own_malloc(&settings->options);
 	/* pager_open_store() may empty the window if it fails, so an orphan's rights are tested before. */
-	if (preload.orphan && !may_page()) {
+	if (!may_open() || (preload.orphan && !may_page())) {
 		fail();
 		return;
 	}

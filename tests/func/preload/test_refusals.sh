@@ -28,6 +28,14 @@ matches "a line says that --unsafe-dio may lose data" \
 unset FARPAGE_NO_MOVE
 run_refused "--far above what the donors lend" 125 "128M" "${run[@]}" --far 1T -- true
 
+run_refused "a command that may open too few files" 125 \
+	"may open 20 files, and farpage needs 40" "${run[@]}" --quiet -- sh -c 'ulimit -n 20; head -c 99M /dev/zero | tail -c 50M'
+may_raise() (ulimit -v 1000000 && ulimit -v unlimited) 2>/dev/null
+may_raise || refused "a hard limit of address space that farpage may not raise" 125 "ulimit -Hv" \
+	sh -c 'ulimit -v 1000000; exec "$@"' sh "$FARPAGE" run "${run[@]}" --quiet -- true
+expect "a soft limit of address space is raised, and the program sees it as it was" "900000" \
+	"$(ulimit -Sv 900000; "$FARPAGE" run "${run[@]}" --quiet -- sh -c 'ulimit -v')"
+
 printf '#include <stdio.h>\nint main(void) { puts("ran"); return 0; }\n' >"$FOLDER/program.c"
 if ${CC:-cc} -static -o "$FOLDER/static" "$FOLDER/program.c" 2>/dev/null; then
 	run_refused "a statically linked program" 126 "statically linked" "${run[@]}" -- "$FOLDER/static"
