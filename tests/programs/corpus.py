@@ -151,6 +151,17 @@ PROGRAMS = [
             check="Rscript -e 'library(data.table)'", local="72M"),
     program("samtools sort", "exec samtools sort --no-PG -O sam reads", "samtools", "samtools", local="32M",
             before="python3 generate.py reads >reads"),
+    program("SPAdes, which limits its address space", "exec sh assemble.sh", "spades", "spades.py", local="48M",
+            before="python3 generate.py pairs"),
+    program("PyTorch, with forked loaders", "exec /usr/bin/python3 training.py", "python3-torch", local="48M",
+            check="/usr/bin/python3 -c 'import torch'"),
+    program("GDAL", "exec /usr/bin/python3 raster.py", "python3-gdal", check="/usr/bin/python3 -c 'import osgeo'", local="40M"),
+    program("OpenCV", "exec /usr/bin/python3 images.py", "python3-opencv", check="/usr/bin/python3 -c 'import cv2'", local="32M"),
+    program("LibreOffice Calc", "exec sh calc.sh", "libreoffice-calc-nogui unzip", "soffice unzip", local="64M",
+            before="python3 generate.py numbers >numbers.csv"),
+    program("PHP-FPM, with workers of another user", "exec sh fpm.sh", "php-fpm libfcgi-bin", "cgi-fcgi",
+            check="ls /usr/sbin/php-fpm*", local="24M"),
+    program("gunicorn, with forked workers", "exec sh gunicorn.sh", "gunicorn curl", "gunicorn curl", local="24M"),
 ]
 
 
