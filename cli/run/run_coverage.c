@@ -177,6 +177,16 @@ static void tell(struct run_coverage *coverage, pid_t pid, const char *status, u
 		    (int)pid, name, size_format(outside, size), size_format(coverage->local_bytes, local), kind);
 }
 
+/* Returns false if the process is ending. The kernel may then have told only some of its mappings. */
+static bool has_memory(pid_t pid)
+{
+	char *status = proc_read(pid, "status");
+	bool has = status && strstr(status, "\nVmSize:");
+
+	free(status);
+	return has;
+}
+
 static void process_look(struct run_coverage *coverage, pid_t pid)
 {
 	char *status = proc_read(pid, "status"), *smaps;
@@ -189,7 +199,7 @@ static void process_look(struct run_coverage *coverage, pid_t pid)
 	if (outside > coverage->local_bytes && (smaps = proc_read(pid, "smaps"))) {
 		outside = less(mappings_sum(smaps, &kind), own);
 		free(smaps);
-		if (outside > coverage->local_bytes) {
+		if (outside > coverage->local_bytes && has_memory(pid)) {
 			tell(coverage, pid, status, outside, kind);
 			coverage->ended |= coverage->strict;
 		}

@@ -121,8 +121,8 @@ void preload_begin(void)
 		limits_begin(preload.settings.options.window);
 		if (window_reserve(&preload.window, preload.settings.options.window, MAPPING_ROOM) ||
 		    mapping_prepare() || near_heap_reserve())
-			preload_give_up("cannot reserve the address space of far memory: the hard limit of address "
-					"space must be higher or unlimited (ulimit -Hv unlimited, as root)");
+			preload_give_up("cannot reserve the addresses of far memory: the hard limit of address space "
+					"(ulimit -Hv) is too low, or this is valgrind, which has too few addresses");
 		preload.window.mediated = true;
 		dl_iterate_phdr(find_heap_code, NULL);
 		/* The heap shall commit memory in small steps, because each commit is counted. */
