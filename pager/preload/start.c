@@ -30,10 +30,9 @@
 #include "pager/uffd.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define STARTER_STACK (512u << 10)
@@ -90,15 +89,21 @@ static bool may_page(void)
 	return fd >= 0;
 }
 
-/* Returns true if the process may open enough files for the pager. Otherwise logs the reason. */
+/* Returns true if the process may open enough files for the pager. Otherwise logs the reason. The start opens files in
+   many places, and some of them could not say what is wrong. */
 static bool may_open(void)
 {
-	struct rlimit limit;
+	int files[FILES] = {open("/", O_PATH | O_CLOEXEC)};
+	unsigned count = files[0] >= 0;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= FILES)
+	while (count && count < FILES && (files[count] = fcntl(files[0], F_DUPFD_CLOEXEC, 0)) >= 0)
+		count++;
+	for (unsigned i = 0; i < count; i++)
+		close(files[i]);
+	if (count == FILES)
 		return true;
-	log_error("process %d may open %" PRIu64 " files, and farpage needs %u for itself: raise `ulimit -n`", getpid(),
-		  (uint64_t)limit.rlim_cur, FILES);
+	log_error("process %d may open only %u more files, and farpage needs %u: raise `ulimit -n`", getpid(), count,
+		  FILES);
 	return false;
 }
 
