@@ -30,9 +30,9 @@
 static rlim64_t share; /* farpage's address space in bytes, or 0: the library is not configured */
 static bool limited;   /* the program may have a limit. Atomic. Never false again */
 
-static int kernel_limit(pid_t pid, int resource, const struct rlimit64 *new, struct rlimit64 *ret_old)
+static int kernel_limit(pid_t pid, int resource, const struct rlimit64 *limits, struct rlimit64 *ret_old)
 {
-	return (int)syscall(SYS_prlimit64, pid, resource, new, ret_old);
+	return (int)syscall(SYS_prlimit64, pid, resource, limits, ret_old);
 }
 
 static bool is_raised(rlim64_t limit)
@@ -110,15 +110,15 @@ static int set_own(const struct rlimit64 *limits)
 
 /* --- The program's calls ------------------------------------------------------------------------------------------ */
 
-PRELOAD_EXPORT int prlimit64(pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *new,
+PRELOAD_EXPORT int prlimit64(pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *limits,
 			     struct rlimit64 *ret_old)
 {
 	struct rlimit64 old;
 
 	if (resource != RLIMIT_AS || !share)
-		return kernel_limit(pid, resource, new, ret_old);
+		return kernel_limit(pid, resource, limits, ret_old);
 	bool own = !pid || pid == getpid();
-	if (kernel_limit(pid, resource, own ? NULL : new, &old) || (own && new &&set_own(new)))
+	if (kernel_limit(pid, resource, own ? NULL : limits, &old) || (own && limits && set_own(limits)))
 		return -1;
 	if (ret_old)
 		*ret_old = (struct rlimit64){programs_limit(old.rlim_cur), programs_limit(old.rlim_max)};
@@ -138,9 +138,9 @@ PRELOAD_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit
 /* On 64-bit machines, the structs of the two names are the same. */
 _Static_assert(sizeof(struct rlimit) == sizeof(struct rlimit64), "rlim_t has 64 bits");
 
-PRELOAD_EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *new, struct rlimit *ret_old)
+PRELOAD_EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limits, struct rlimit *ret_old)
 {
-	return prlimit64(pid, resource, (const struct rlimit64 *)new, (struct rlimit64 *)ret_old);
+	return prlimit64(pid, resource, (const struct rlimit64 *)limits, (struct rlimit64 *)ret_old);
 }
 
 PRELOAD_EXPORT int getrlimit(__rlimit_resource_t resource, struct rlimit *ret_limits)

@@ -41,7 +41,7 @@
 #define PATIENCE (10000 * NS_MS)
 #define PATIENCE_OWN_MALLOC (1000 * NS_MS)
 #define STEP (10 * NS_MS)
-#define FILES 40u /* about 24, and 4 for each donor in use */
+#define FILES 40u /* the pager needs about 24, and 4 for each of a few donors */
 
 static struct {
 	pthread_mutex_t under_way; /* held by the starter while it starts */
