@@ -101,7 +101,8 @@ int window_adopt(struct window *window, void *base, size_t length)
 	syscall(SYS_madvise, base, length, MADV_NOHUGEPAGE);
 	window->adopted = true;
 	bitmap_set(window->used, 0, page_count(window), true);
-	window->next = window->allocated = page_count(window);
+	window->next = page_count(window);
+	window->allocated = window->next;
 	window->high = window->next;
 	return 0;
 }
