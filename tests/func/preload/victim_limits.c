@@ -35,14 +35,21 @@ static bool thread_runs(void *memory)
 	return !pthread_create(&thread, NULL, add_up, memory) && !pthread_join(thread, &count) && !count;
 }
 
-static bool can_map(size_t length, int protection)
+static void *try_map(size_t length)
 {
-	void *memory = mmap(NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
 
-	if (memory == MAP_FAILED)
-		return errno != ENOMEM;
-	munmap(memory, length);
-	return true;
+static bool can_map(size_t length)
+{
+	void *memory = try_map(length);
+
+	return memory != MAP_FAILED && munmap(memory, length) == 0;
+}
+
+static bool lacks_memory_for(size_t length)
+{
+	return try_map(length) == MAP_FAILED && errno == ENOMEM;
 }
 
 /* Maps blocks of 16 MiB until that fails. Returns their size in all. */
@@ -51,8 +58,7 @@ static size_t map_all(void)
 	size_t count = 0;
 	void *blocks[128];
 
-	while (count < 128 && (blocks[count] = mmap(NULL, 16 * MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-						    -1, 0)) != MAP_FAILED)
+	while (count < 128 && (blocks[count] = try_map(16 * MB)) != MAP_FAILED)
 		count++;
 	for (size_t i = 0; i < count; i++)
 		munmap(blocks[i], 16 * MB);
@@ -77,7 +83,7 @@ static int limit_in_child(void)
 		return 1;
 	if (!setrlimit(RLIMIT_AS, &other) ? geteuid() : errno != EPERM)
 		return 2;
-	return can_map(LIMIT, PROT_READ | PROT_WRITE) ? 3 : 0;
+	return lacks_memory_for(LIMIT) ? 0 : 3;
 }
 
 int main(void)
@@ -95,8 +101,8 @@ int main(void)
 	ok(!prlimit(0, RLIMIT_AS, NULL, &old) && has(old, LIMIT, at_first.rlim_max), "prlimit returns the same");
 	ok(!prlimit64(getpid(), RLIMIT_AS, NULL, &old64) && old64.rlim_cur == LIMIT, "prlimit64 returns the same");
 	ok(thread_runs(memory), "a thread starts under the limit, and reads all memory");
-	ok(can_map(64 * MB, PROT_READ | PROT_WRITE), "64 MiB can be mapped");
-	ok(!can_map(LIMIT, PROT_READ | PROT_WRITE), "as much as the limit cannot be mapped, because some is in use");
+	ok(can_map(64 * MB), "64 MiB can be mapped");
+	ok(lacks_memory_for(LIMIT), "as much as the limit cannot be mapped, because some is in use");
 	void *block = malloc(LIMIT);
 	ok(!block, "malloc of as much as the limit returns NULL");
 	free(block);
@@ -113,8 +119,7 @@ int main(void)
 	       files.rlim_cur == old64.rlim_cur && files.rlim_max == old64.rlim_max,
 	   "other limits are the kernel's");
 	limits.rlim_cur = limits.rlim_max;
-	ok(setrlimit(RLIMIT_AS, &limits) == 0 && can_map(2 * LIMIT, PROT_READ | PROT_WRITE),
-	   "without the limit, 2 GiB can be mapped");
+	ok(setrlimit(RLIMIT_AS, &limits) == 0 && can_map(2 * LIMIT), "without the limit, 2 GiB can be mapped");
 	ok(wrong(memory, size, 7, 0) == 0, "all memory keeps its contents");
 	return tap_done();
 }
