@@ -52,6 +52,11 @@ static rlim64_t programs_limit(rlim64_t limit)
 	return is_raised(limit) ? limit - share - MARK : limit;
 }
 
+static struct rlimit64 programs_limits(const struct rlimit64 *kernels)
+{
+	return (struct rlimit64){programs_limit(kernels->rlim_cur), programs_limit(kernels->rlim_max)};
+}
+
 /* Sets this process's limits. Without CAP_SYS_RESOURCE, a hard limit that is not raised stays as it is, and bounds the
    soft limit. Returns 0, or -1 with errno. */
 static int set_raised(struct rlimit64 limits)
@@ -72,22 +77,6 @@ static int set_raised(struct rlimit64 limits)
 	return kernel_limit(0, RLIMIT_AS, &limits, NULL);
 }
 
-void limits_begin(size_t window)
-{
-	struct rlimit64 limits;
-
-	share = (window + BESIDE_WINDOW(window)) & ~BELOW_PAGE;
-	if (kernel_limit(0, RLIMIT_AS, NULL, &limits) || limits.rlim_cur == RLIM64_INFINITY)
-		return;
-	limited = true;
-	if (is_raised(limits.rlim_cur))
-		return;
-	limits.rlim_cur = raise_limit(limits.rlim_cur);
-	if (!is_raised(limits.rlim_max))
-		limits.rlim_max = raise_limit(limits.rlim_max);
-	set_raised(limits); /* if this fails, the window cannot be reserved either */
-}
-
 bool limits_allow(uint64_t bytes)
 {
 	struct rlimit64 limits;
@@ -97,6 +86,7 @@ bool limits_allow(uint64_t bytes)
 	return bytes <= programs_limit(limits.rlim_cur);
 }
 
+/* Sets this process's limits to the program's @limits, raised. Returns 0, or -1 with errno. */
 static int set_own(const struct rlimit64 *limits)
 {
 	if (limits->rlim_cur > limits->rlim_max) {
@@ -106,6 +96,17 @@ static int set_own(const struct rlimit64 *limits)
 	if (limits->rlim_cur != RLIM64_INFINITY)
 		__atomic_store_n(&limited, true, __ATOMIC_RELAXED);
 	return set_raised((struct rlimit64){raise_limit(limits->rlim_cur), raise_limit(limits->rlim_max)});
+}
+
+void limits_begin(size_t window)
+{
+	struct rlimit64 limits;
+
+	share = (window + BESIDE_WINDOW(window)) & ~BELOW_PAGE;
+	if (kernel_limit(0, RLIMIT_AS, NULL, &limits) || limits.rlim_cur == RLIM64_INFINITY)
+		return;
+	limits = programs_limits(&limits);
+	set_own(&limits); /* if this fails, the window cannot be reserved either */
 }
 
 /* --- The program's calls ------------------------------------------------------------------------------------------ */
@@ -121,7 +122,7 @@ PRELOAD_EXPORT int prlimit64(pid_t pid, __rlimit_resource_t resource, const stru
 	if (kernel_limit(pid, resource, own ? NULL : limits, &old) || (own && limits && set_own(limits)))
 		return -1;
 	if (ret_old)
-		*ret_old = (struct rlimit64){programs_limit(old.rlim_cur), programs_limit(old.rlim_max)};
+		*ret_old = programs_limits(&old);
 	return 0;
 }
 
