@@ -212,6 +212,7 @@ void faults_answer_child(struct handler *handler, const struct fault *fault)
 		return;
 	enum child_fault kind = children_look(core->children, child, page, &home);
 	if (kind != CHILD_FAR) {
+		fetch_send(handler);
 		int result = kind == CHILD_ASKED  ? -EAGAIN
 			     : kind == CHILD_LOST ? children_deny(core->children, child, page, "could not be kept")
 						  : children_answer(core->children, child, page, NULL, false);

@@ -110,6 +110,7 @@ static void place(struct handler *handler, uint64_t page, const char *data, uint
 	/* One UFFDIO_COPY cannot cross the end of a mapping. After a failure the pages are placed one by one. */
 	uint32_t at_once = count;
 
+	fetch_send(handler);
 	for (uint32_t done = 0; done < count;) {
 		size_t bytes = 0;
 		uint32_t length = count - done < at_once ? count - done : at_once;
@@ -304,6 +305,8 @@ unsigned fetch_poll(struct handler *handler)
 {
 	unsigned answered = 0;
 	struct store_done done;
+
+	fetch_send(handler);
 	/* Answers are stored in the handler, because fetched() can call fetch_poll() again and wait for one of
 	   them. */
 	int count = store_poll(handler->queue, handler->answers + handler->answer_count, HANDLER_POLL);
@@ -328,9 +331,21 @@ static void submit(struct handler *handler, unsigned slot)
 	    .cookie = slot,
 	};
 
+	assert(handler->staged_count < HANDLER_FETCHES);
+	handler->staged[handler->staged_count++] = io;
 	handler->in_flight++;
-	while (store_submit(handler->queue, &io, 1) < 1)
-		fetch_poll(handler);
+}
+
+void fetch_send(struct handler *handler)
+{
+	if (handler->staged_count == 0)
+		return;
+	int sent = store_submit(handler->queue, handler->staged, handler->staged_count);
+
+	if (sent <= 0)
+		return;
+	handler->staged_count -= (unsigned)sent;
+	memmove(handler->staged, handler->staged + sent, handler->staged_count * sizeof handler->staged[0]);
 }
 
 bool fetch_begin(struct core *core, uint64_t page)
@@ -414,6 +429,7 @@ static void submit_group(struct handler *handler, unsigned group, const struct f
 	uint32_t first = handler->demands + group * handler->ahead;
 
 	assert(ahead.count <= handler->ahead); /* the number of frames in a group */
+	fetch_send(handler);                   /* the demanded page must not wait until the donor has read all these */
 	handler->group_pending[group] = (uint16_t)ahead.count;
 	for (unsigned done = 0; done < ahead.count; done += RUN_PIECE) {
 		unsigned piece = ahead.count - done < RUN_PIECE ? ahead.count - done : RUN_PIECE, slot = first + done;

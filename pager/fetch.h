@@ -5,6 +5,9 @@
  * follow in pieces of 16, into other frames. When a read completes, its pages are copied into the program, and the
  * threads that wait for them are woken.
  *
+ * Reads are staged, and then sent together, because each sending costs a system call. The handler sends them before it
+ * places a page, reads ahead, polls, or sleeps. So a read waits only while the handler looks at other faults.
+ *
  * Pages are also read ahead for a forked child. If such a page cannot be placed in the child, it stays far, and the
  * threads that wait for it fault again.
  *
@@ -40,6 +43,8 @@ bool fetch_begin(struct core *core, uint64_t page);
 void fetch_claim_first(struct handler *handler);
 /* Returns true if a frame for a demanded page is free. */
 bool fetch_has_frame(struct handler *handler);
+/* Sends the staged reads, or as many as the store takes. */
+void fetch_send(struct handler *handler);
 /* Reads the page of @fault, whose contents are at the page @home of the store. For a fault of the program, @home is the
    same page, which is PAGE_FETCHING. For a fault of a child, the fetch takes over the caller's use of @home
    (children_look()). */

@@ -261,6 +261,7 @@ static void sleep_until_needed(struct handler *handler)
 	bool has_children = atomic_load(&core->children->count);
 	int timeout = has_children ? REAP_MS : -1;
 
+	fetch_send(handler);
 	kick_prepare(&core->handler_kick);
 	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) || handler->answer_count ||
 		     (handler->parked_count && atomic_load(&core->settlements) != handler->settlements);

@@ -76,10 +76,12 @@ struct handler {
 	struct fetch fetches[HANDLER_FETCHES];
 	uint16_t free_demands[HANDLER_DEMANDS];
 	unsigned free_demand_count;
-	unsigned demands_used, groups_used;   /* how many have memory: as many as have been in use at once */
-	uint16_t group_pending[HANDLER_RUNS]; /* pages of each group that are still in flight */
-	unsigned in_flight;                   /* number of reads */
-	unsigned since_time;                  /* answers since pager_thread_time() (fetch.c) */
+	unsigned demands_used, groups_used;      /* how many have memory: as many as have been in use at once */
+	uint16_t group_pending[HANDLER_RUNS];    /* pages of each group that are still in flight */
+	unsigned in_flight;                      /* number of reads, sent or staged */
+	struct store_io staged[HANDLER_FETCHES]; /* reads to send together (fetch_send()) */
+	unsigned staged_count;
+	unsigned since_time; /* answers since pager_thread_time() (fetch.c) */
 	struct fault parked[HANDLER_PARKED];
 	unsigned parked_count;
 	/* The last fault on a lost page, and how many times in a row it has occurred (faults.c). */

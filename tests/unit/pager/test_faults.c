@@ -380,6 +380,62 @@ static void a_delayed_answer_meets_its_page(void)
 	end();
 }
 
+/* A store that counts the calls of submit(), and takes at most `most` requests a call. */
+static struct {
+	const struct store_ops *ops;
+	unsigned most, calls, requests;
+} counting;
+
+static int count_submit(struct store_queue *queue, const struct store_io *ios, unsigned count)
+{
+	int taken = counting.ops->submit(queue, ios, count < counting.most ? count : counting.most);
+
+	counting.calls++;
+	counting.requests += (unsigned)taken;
+	return taken;
+}
+
+static void reads_of_several_faults_are_sent_together(void)
+{
+	struct store_ops ops;
+
+	begin(NULL);
+	for (uint64_t page = 10; page < 90; page++)
+		core_make(&over, page, PAGE_FAR, (char)page);
+	counting.calls = counting.requests = 0;
+	counting.ops = inner->ops;
+	counting.most = UINT32_MAX;
+	ops = *inner->ops;
+	ops.submit = count_submit;
+	inner->ops = &ops;
+	for (uint64_t page = 10; page < 16; page += 2)
+		fault(page);
+	ok(counting.calls == 0 && handler.in_flight == 3, "the reads of faults wait until all faults have been seen");
+	fault(100);
+	ok(counting.calls == 1 && counting.requests == 3,
+	   "the reads of three faults are sent by one call, before a page is placed for the next fault");
+	poll_all();
+	ok(holds(10, 10) && holds(12, 12) && holds(14, 14), "pages whose reads were sent together come in");
+	fault(20);
+	fault(21);
+	ok(counting.calls == 2 && counting.requests == 5 && handler.in_flight == 3,
+	   "pages that faulted are sent before a read-ahead");
+	poll_all();
+
+	counting.most = 2;
+	counting.calls = counting.requests = 0;
+	for (uint64_t page = 80; page < 90; page += 2)
+		fault(page);
+	poll_all();
+	unsigned right = 0;
+	for (uint64_t page = 80; page < 90; page += 2)
+		right += holds(page, (char)page);
+	ok(right == 5 && counting.requests == 5 && counting.calls >= 3,
+	   "reads that the store does not take at once are sent later, each once");
+	inner->ops = counting.ops;
+	end();
+}
+
 static void frames_take_room_when_first_used(void)
 {
 	open_all(NULL);
@@ -427,6 +483,7 @@ int main(void)
 	descending_faults_read_and_fill_ahead();
 	a_page_that_cannot_be_read_is_lost();
 	a_delayed_answer_meets_its_page();
+	reads_of_several_faults_are_sent_together();
 	frames_take_room_when_first_used();
 	return tap_done();
 }
