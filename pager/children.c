@@ -102,6 +102,16 @@ void children_open(struct children *children, struct core *core)
 	pthread_mutex_init(&children->lock, NULL);
 }
 
+void children_count(struct children *children, struct child *child, int64_t change)
+{
+	struct core *core = children->core;
+
+	child->given += change;
+	core_count(&core->counters->children_pages, (uint64_t)change);
+	if (change > 0)
+		core_note_local(core, (uint64_t)child->given * STORE_PAGE);
+}
+
 static void close_socket(struct children *children, struct child *child)
 {
 	if (child->socket < 0)
@@ -120,6 +130,7 @@ static void forget(struct children *children, struct child *child)
 	if (child->announced >= 0)
 		close(child->announced);
 	reclaim_abandon(children, child);
+	children_count(children, child, -child->given);
 	snapshot_close(&child->snapshot);
 	unmap_tables(child);
 	*child = unused_child;
@@ -225,7 +236,7 @@ static void forget_pages(struct children *children, struct child *child, uint64_
 		removed += reclaim_forget(child, page);
 		snapshot_remove(&child->snapshot, page);
 	}
-	child->given -= removed;
+	children_count(children, child, -removed);
 	if (removed)
 		core_settled(children->core);
 }
@@ -454,12 +465,6 @@ static int check_budget(struct children *children, struct child *child)
 	return removes ? -EAGAIN : -ENOSPC;
 }
 
-static void count_given(struct children *children, struct child *child, unsigned count)
-{
-	child->given += count;
-	core_note_local(children->core, (uint64_t)child->given * STORE_PAGE);
-}
-
 /* Places @page in @child: as a clean copy, or as the child's own page of zeroes. The caller holds the lock. Returns 0,
    -EAGAIN, -ENOMEM, or -ENOSPC if the child has used its budget. */
 static int give(struct children *children, struct child *child, uint64_t page, const void *data, bool clean)
@@ -482,9 +487,9 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 		return 0; /* a late fault */
 	if (result == 0) {
 		/* If the page counted already, the child has discarded it by a system call that bypasses libc. */
-		count_given(children, child, 1);
+		children_count(children, child, 1);
 		if (reclaim_forget(child, page))
-			child->given--;
+			children_count(children, child, -1);
 		(clean ? reclaim_add_clean : reclaim_add_own)(child, page);
 	}
 	if (result || !clean)
@@ -535,7 +540,7 @@ static unsigned fill(struct children *children, struct child *child, uint64_t fi
 
 	uffd_copy(child->uffd, core_address(children->core, first), zero_pages, (size_t)count * STORE_PAGE, &bytes);
 	unsigned filled = (unsigned)(bytes / STORE_PAGE);
-	count_given(children, child, filled);
+	children_count(children, child, filled);
 	for (unsigned i = 0; i < filled; i++)
 		reclaim_add_own(child, first + i);
 	return filled;

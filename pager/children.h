@@ -140,6 +140,8 @@ void children_connect(struct children *children, struct child *child, int socket
 /* Removes children that have ended, except the child whose userfaultfd is @except. Returns true if this function
    removed any child. Handler only. */
 bool children_remove_ended(struct children *children, int except);
+/* @child has @change more pages that the pager has given to it. */
+void children_count(struct children *children, struct child *child, int64_t change);
 /* Measures the tables of @child. */
 void children_measure(struct child *child);
 

@@ -1,5 +1,7 @@
 #include "pager/counters.h"
 
+#define PAGE 4096
+
 static uint64_t get(const uint64_t *counter)
 {
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
@@ -7,13 +9,11 @@ static uint64_t get(const uint64_t *counter)
 
 void counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats)
 {
-	const uint64_t page = 4096, overhead = get(&counters->overhead_bytes);
-
 	*ret_stats = (struct farpage_stats){
-	    .resident_bytes = get(&counters->resident_pages) * page + overhead,
+	    .resident_bytes = get(&counters->resident_pages) * PAGE + get(&counters->overhead_bytes),
 	    .resident_peak_bytes = get(&counters->local_peak_bytes),
-	    .far_bytes = get(&counters->far_pages) * page,
-	    .far_peak_bytes = get(&counters->far_peak) * page,
+	    .far_bytes = get(&counters->far_pages) * PAGE,
+	    .far_peak_bytes = get(&counters->far_peak) * PAGE,
 	    .faults = get(&counters->faults),
 	    .faults_far = get(&counters->faults_far),
 	    .faults_buffered = get(&counters->faults_buffered),
@@ -26,11 +26,17 @@ void counters_read(const struct pager_counters *counters, struct farpage_stats *
 	    .fault_p99_ns = histogram_quantile(&counters->fault_ns, 990),
 	    .stalls = get(&counters->stalls),
 	    .lost_pages = get(&counters->lost),
-	    .held_bytes = get(&counters->held) * page,
+	    .held_bytes = get(&counters->held) * PAGE,
 	    .dropped_pages = get(&counters->dropped),
 	    .children_stopped = get(&counters->children_stopped),
 	    .backup_behind = get(&counters->backup_behind),
 	    .backup_reads = get(&counters->backup_reads),
 	    .backup_writes = get(&counters->backup_writes),
 	};
+}
+
+uint64_t counters_resident(const struct pager_counters *counters)
+{
+	return (get(&counters->resident_pages) + get(&counters->children_pages)) * PAGE +
+	       get(&counters->overhead_bytes);
 }

@@ -23,6 +23,7 @@ struct pager_counters {
 	uint64_t held;    /* pages that cannot be evicted, because a device or their mapping holds them */
 	uint64_t dropped; /* resident pages that were found absent (anomaly.h) */
 	uint64_t children_stopped;
+	uint64_t children_pages; /* pages that the pager has given to forked children that live */
 	uint64_t backup_behind, backup_reads, backup_writes;
 	uint64_t handler_user_ns, evictor_user_ns; /* processor time of the two threads in user mode, a little late */
 	struct histogram fault_ns;                 /* durations of far faults */
@@ -30,6 +31,8 @@ struct pager_counters {
 };
 
 void counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats);
+/* Returns the bytes of local memory of the program and its forked children. */
+uint64_t counters_resident(const struct pager_counters *counters);
 
 /* The report file of one `farpage run`: a header, and one slot for each process that has started a pager. `farpage
    run` creates and removes the file. A process claims a free slot by compare-and-swap of `pid` from 0. */

@@ -242,7 +242,7 @@ void reclaim_finish(struct children *children, struct child *child, const uint64
 	}
 	if (removed == 0 && !answer->busy)
 		reclaim->mute = true;
-	child->given -= __builtin_popcountll(removed & ~reclaim->forgotten);
+	children_count(children, child, -__builtin_popcountll(removed & ~reclaim->forgotten));
 	finish_inherited(children, child, homes);
 	for (unsigned i = 0; i < count; i++)
 		if (reclaim->forgotten >> i & 1)

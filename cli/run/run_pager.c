@@ -43,7 +43,8 @@ struct pager_run {
 	struct run_watch watch;
 	struct run_report report;
 	struct run_coverage coverage;
-	struct run_live *live; /* NULL if there is none */
+	struct run_live *live;        /* NULL if there is none */
+	uint64_t together_peak_bytes; /* see run_report.h */
 };
 
 /* Returns a line that says why this process cannot use userfaultfd, or NULL if it can. The process may lack a right, or
@@ -207,6 +208,8 @@ static void live_update(struct pager_run *run)
 						 .computing_ns = computing_so_far(run->report.shared)}};
 
 	run_report_sum(&run->report, &summary);
+	if (summary.resident_now > run->together_peak_bytes)
+		run->together_peak_bytes = summary.resident_now;
 	run_live_begin(run->live);
 	run->live->resident_bytes = summary.resident_now;
 	run->live->far_bytes = summary.far_now;
@@ -238,7 +241,8 @@ static bool wait_for(void *engine, int fd, bool for_rest)
 static bool report_end(const struct run_options *options, const struct pager_run *run, uint64_t started_ns)
 {
 	struct rusage usage;
-	struct run_summary summary = {.outside_bytes = run->coverage.outside_bytes,
+	struct run_summary summary = {.together_peak_bytes = run->together_peak_bytes,
+				      .outside_bytes = run->coverage.outside_bytes,
 				      .advice = {.local_bytes = options->local, .wall_ns = clock_now() - started_ns}};
 
 	if (!getrusage(RUSAGE_CHILDREN, &usage)) {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define AMISS_MAX 160
+#define TOGETHER_MAX 64
 #define THRASHED 0.5
 
 int run_report_open(const char *told, struct run_report *ret_report)
@@ -98,7 +99,7 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 		summary->advice.pager_ns += __atomic_load_n(&counters->handler_user_ns, __ATOMIC_RELAXED) +
 					    __atomic_load_n(&counters->evictor_user_ns, __ATOMIC_RELAXED);
 		if (kill(pid, 0) == 0 || errno == EPERM) {
-			summary->resident_now += stats.resident_bytes;
+			summary->resident_now += counters_resident(counters);
 			summary->far_now += stats.far_bytes;
 		}
 		if (stats.resident_peak_bytes + stats.far_peak_bytes > summary->advice.wanted_bytes)
@@ -154,11 +155,24 @@ static const char *amiss(const struct run_summary *summary, char text[AMISS_MAX]
 	return text;
 }
 
+/* Writes what all processes had together into @text, if that is more than the largest of them had. Returns @text. */
+static const char *together_text(const struct run_summary *summary, char text[TOGETHER_MAX])
+{
+	char size[SIZE_TEXT_MAX];
+
+	*text = '\0';
+	if (summary->together_peak_bytes > summary->stats.resident_peak_bytes)
+		snprintf(text, TOGETHER_MAX, " (all processes together %s)",
+			 size_format(summary->together_peak_bytes, size));
+	return text;
+}
+
 void run_report_print(const struct run_summary *summary)
 {
 	const struct farpage_stats *stats = &summary->stats;
 	char text[AMISS_MAX], thrashed[RUN_THRASHED_MAX], advice[ADVICE_TEXT_MAX];
 	char peak[SIZE_TEXT_MAX], local[SIZE_TEXT_MAX], far[SIZE_TEXT_MAX], far_peak[SIZE_TEXT_MAX];
+	char together[TOGETHER_MAX];
 	double wall = (double)summary->advice.wall_ns / 1e9;
 
 	if (!summary->processes && summary->peak_bytes > summary->advice.local_bytes &&
@@ -181,13 +195,14 @@ void run_report_print(const struct run_summary *summary)
 	size_format(summary->advice.local_bytes, local);
 	size_format(stats->far_bytes, far);
 	size_format(stats->far_peak_bytes, far_peak);
-	fprintf(stderr,
-		"farpage: peak resident %s of %s, far %s (peak %s), faults %llu (far %llu, p50 %.1f us, p99 %.1f us), "
-		"fetched %llu pages, evicted %llu%s%s, wall %.1f s\n",
-		peak, local, far, far_peak, (unsigned long long)stats->faults, (unsigned long long)stats->faults_far,
-		(double)stats->fault_p50_ns / 1e3, (double)stats->fault_p99_ns / 1e3,
-		(unsigned long long)stats->fetched_pages, (unsigned long long)stats->evicted_pages,
-		amiss(summary, text), thrashed, wall);
+	fprintf(
+	    stderr,
+	    "farpage: peak resident %s of %s%s, far %s (peak %s), faults %llu (far %llu, p50 %.1f us, p99 %.1f us), "
+	    "fetched %llu pages, evicted %llu%s%s, wall %.1f s\n",
+	    peak, local, together_text(summary, together), far, far_peak, (unsigned long long)stats->faults,
+	    (unsigned long long)stats->faults_far, (double)stats->fault_p50_ns / 1e3, (double)stats->fault_p99_ns / 1e3,
+	    (unsigned long long)stats->fetched_pages, (unsigned long long)stats->evicted_pages, amiss(summary, text),
+	    thrashed, wall);
 	if (*advice)
 		fprintf(stderr, "farpage: %s\n", advice);
 }
@@ -231,6 +246,7 @@ int run_report_save(const struct run_summary *summary, const char *path)
 	const struct run_figure figures[] = {
 	    {"resident_bytes", stats->resident_bytes},
 	    {"resident_peak_bytes", stats->resident_peak_bytes},
+	    {"together_peak_bytes", summary->together_peak_bytes},
 	    {"far_bytes", stats->far_bytes},
 	    {"far_peak_bytes", stats->far_peak_bytes},
 	    {"faults", stats->faults},

@@ -18,12 +18,14 @@ struct run_report {
 
 /* The sums at the end of a run. */
 struct run_summary {
-	struct farpage_stats stats;     /* sums; resident_peak_bytes is the largest of all processes */
-	unsigned processes;             /* processes that started a pager */
-	uint64_t peak_bytes;            /* largest resident set of any process, by the kernel's count */
-	uint64_t outside_bytes;         /* the most memory that one process had outside farpage's reach */
-	uint64_t resident_now, far_now; /* bytes of the processes that still run */
-	struct advice advice;           /* also has the budget, the times, and the --local that would keep all local */
+	struct farpage_stats stats; /* sums; resident_peak_bytes is the largest of all processes */
+	unsigned processes;         /* processes that started a pager */
+	uint64_t peak_bytes;        /* largest resident set of any process, by the kernel's count */
+	uint64_t outside_bytes;     /* the most memory that one process had outside farpage's reach */
+	/* Bytes of the processes that still run. Pages of forked children count. */
+	uint64_t resident_now, far_now;
+	uint64_t together_peak_bytes; /* the most of resident_now that was seen during the run */
+	struct advice advice;         /* also has the budget, the times, and the --local that would keep all local */
 };
 
 /* Makes the report. @told is the path of a pipe. Each process that starts a pager writes a struct report_pager into

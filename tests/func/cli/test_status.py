@@ -23,6 +23,24 @@ while left:
 """
 
 
+# Two processes, which share the memory of a third, read all of it again and again.
+FORKING_PROGRAM = f"""
+import os, sys, time
+memory = bytearray({64 * MIB})
+for at in range(0, len(memory), 4096):
+    memory[at] = 1
+for child in range(2):
+    if os.fork() == 0:
+        for round in range(int(sys.argv[1])):
+            sum(memory[::4096])
+            if round == 0:
+                print('read', flush=True)
+        os._exit(0)
+for child in range(2):
+    os.wait()
+"""
+
+
 def shown_run(pid):
     """Returns the data of the run in farpage status, or None."""
     found = [one for one in json.loads(farpage("status", "--json").stdout)["runs"] if one["pid"] == pid]
@@ -52,6 +70,24 @@ def run_is_shown_while_it_runs(donor):
     process.terminate()
     process.communicate()
     ok(shown_run(process.pid) is None, "farpage status does not show a run that has ended")
+
+
+def forked_children_count(donor):
+    if os.geteuid() != 0:
+        skip("the memory of forked children counts", "only root's forked children can have far memory")
+        return
+    words = ("run", "--engine", "pager", "--local", LOCAL, "--donor", donor, "--", "/usr/bin/python3", "-c", FORKING_PROGRAM)
+    process = start(*words, str(1 << 30))
+    process.stdout.readline()
+    process.stdout.readline()
+    one = shown_run(process.pid) or {"resident_bytes": 0}
+    ok(2 * LOCAL < one["resident_bytes"] <= 3 * LOCAL, "farpage status counts the memory of forked children as resident", one)
+    process.terminate()
+    process.communicate()
+    line = farpage(*words, "40").stderr
+    together = re.search(r"peak resident (\S+)M of 24M \(all processes together (\S+)M\), far ", line)
+    ok(together and float(together[1]) <= 24 < 48 < float(together[2]) <= 72,
+       "the last line of a run names the memory of all processes together", line)
 
 
 def thrashing_is_told(donor):
@@ -112,6 +148,7 @@ if not os.access("/dev/userfaultfd", os.R_OK | os.W_OK) and os.geteuid() != 0:
     skip_all("no right to use userfaultfd")
 lender = Donor("--donate", "256M", "--slab", "8M").uri
 run_is_shown_while_it_runs(lender)
+forked_children_count(lender)
 runs_of_other_users_are_counted(lender)
 thrashing_is_told(lender)
 bad_arguments_are_refused()

@@ -61,8 +61,12 @@ static void snapshot_holds_what_is_far(void)
 		   "a page that is %s is %s for a later child, and stays kept for the earlier child", name,
 		   lacks[i].far ? "far" : "not far");
 	}
+	children_count(&children, &children.entries[0], 7);
+	children_count(&children, &children.entries[0], -2);
+	ok(counters_resident(&counters) == 5 * STORE_PAGE, "the pages of a child count as local memory");
 	close(children.epoll);
 	children_close(&children);
+	ok(counters_resident(&counters) == 0, "the pages of a child that has ended do not count any more");
 	pages_close(&core.pages);
 }
 
