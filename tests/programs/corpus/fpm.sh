@@ -17,7 +17,10 @@ END
 "$(ls /usr/sbin/php-fpm* | head -n 1)" -n -F -y fpm.conf 2>/dev/null &
 server=$!
 trap 'kill $server; wait $server; rm -r "$pages"' EXIT
-while [ ! -S socket ]; do sleep 0.1; done
+while [ ! -S socket ]; do
+	kill -0 $server || exit
+	sleep 0.1
+done
 for number in 1 2 3 4 5 6; do
 	SCRIPT_FILENAME=$pages/page.php REQUEST_METHOD=GET QUERY_STRING=n=$number cgi-fcgi -bind -connect socket | tail -n 1
 done
