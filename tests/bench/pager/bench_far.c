@@ -5,6 +5,7 @@
  *             processor, and a 4 KiB round trip over TCP on loopback with both ends spinning on their own processors
  *   fault     a random far fault through libfarpage over tcp, with one thread and room for all pages
  *   random    random reads, then random writes, of 256 MiB with 64 MiB local
+ *   threads   the random reads, by 16 threads
  *   scan      a read of the 256 MiB from one end to the other
  *
  * Usage: bench_far DONOR-URI... (donors with 256 MiB free together).
@@ -42,6 +43,7 @@
 #define MIB ((size_t)1 << 20)
 #define FAULTS 20000u
 #define TOUCHES 300000u
+#define THREADS 16u
 #define ROUNDS 3u
 #define ENCRYPT_ROUNDS 7u
 
@@ -231,7 +233,7 @@ static struct quantiles far_fault(char **donors, unsigned count)
 }
 
 struct rates {
-	double reads, writes, scan; /* faults a second, faults a second, pages a second */
+	double reads, writes, threads, scan; /* faults a second, but `scan` is pages a second */
 	struct quantiles read, write;
 	double resident_peak; /* share of the budget */
 };
@@ -262,6 +264,46 @@ static double touch(struct farpage *farpage, volatile char *memory, bool write, 
 	return (double)(after.faults - before.faults) * 1e9 / (double)(end - begin);
 }
 
+struct reader {
+	volatile char *memory;
+	uint64_t seed;
+};
+
+static void *read_random(void *argument)
+{
+	const struct reader *reader = argument;
+	struct random_state random;
+
+	random_seed(&random, reader->seed);
+	for (unsigned i = 0; i < TOUCHES / THREADS; i++) {
+		uint64_t page = random_below(&random, 256 * MIB / PAGE);
+
+		check(page, *(volatile uint64_t *)(volatile void *)(reader->memory + page * PAGE));
+	}
+	return NULL;
+}
+
+/* Returns the faults a second of THREADS threads that read at random. */
+static double touch_by_threads(struct farpage *farpage, volatile char *memory)
+{
+	pthread_t threads[THREADS];
+	struct reader readers[THREADS];
+	struct farpage_stats before, after;
+
+	farpage_get_stats(farpage, &before);
+	uint64_t begin = clock_now();
+	for (unsigned i = 0; i < THREADS; i++) {
+		readers[i] = (struct reader){memory, 4 + i};
+		if (pthread_create(&threads[i], NULL, read_random, &readers[i]))
+			die("pthread_create");
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	uint64_t end = clock_now();
+	farpage_get_stats(farpage, &after);
+	return (double)(after.faults - before.faults) * 1e9 / (double)(end - begin);
+}
+
 static struct rates quarter(char **donors, unsigned count)
 {
 	struct farpage *farpage = open_far(donors, count, 64 * MIB);
@@ -271,6 +313,7 @@ static struct rates quarter(char **donors, unsigned count)
 
 	rates.reads = touch(farpage, memory, false, &rates.read);
 	rates.writes = touch(farpage, memory, true, &rates.write);
+	rates.threads = touch_by_threads(farpage, memory);
 	farpage_advise(farpage, (void *)(uintptr_t)memory, 256 * MIB, FARPAGE_PAGEOUT);
 	uint64_t start = clock_now();
 	for (uint64_t page = 0; page < pages; page++)
@@ -388,7 +431,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	struct rounds fault50 = {0}, fault99 = {0}, trip50 = {0}, far50 = {0}, far99 = {0};
-	struct rounds reads = {0}, writes = {0}, scans = {0}, read99 = {0}, write99 = {0};
+	struct rounds reads = {0}, writes = {0}, threads = {0}, scans = {0}, read99 = {0}, write99 = {0};
 	double peak = 0;
 	cpu_set_t all;
 	sched_getaffinity(0, sizeof all, &all);
@@ -400,14 +443,13 @@ int main(int argc, char **argv)
 		struct rates rates = quarter(argv + 1, (unsigned)argc - 1);
 		rounds_add(&fault50, fault.p50), rounds_add(&fault99, fault.p99), rounds_add(&trip50, trip.p50);
 		rounds_add(&far50, far.p50), rounds_add(&far99, far.p99), rounds_add(&reads, rates.reads);
-		rounds_add(&writes, rates.writes), rounds_add(&scans, rates.scan);
+		rounds_add(&writes, rates.writes), rounds_add(&threads, rates.threads), rounds_add(&scans, rates.scan);
 		rounds_add(&read99, rates.read.p99), rounds_add(&write99, rates.write.p99);
 		peak = rates.resident_peak > peak ? rates.resident_peak : peak;
 		printf("round %u: fault %.1f/%.1f  round trip %.1f/%.1f  far fault %.1f/%.1f us;  reads %.0f, writes "
-		       "%.0f faults/s, "
-		       "scan %.0f pages/s\n",
+		       "%.0f, 16 threads %.0f faults/s, scan %.0f pages/s\n",
 		       i + 1, fault.p50, fault.p99, trip.p50, trip.p99, far.p50, far.p99, rates.reads, rates.writes,
-		       rates.scan);
+		       rates.threads, rates.scan);
 		fflush(stdout);
 	}
 	double floor = rounds_median(&fault50) + rounds_median(&trip50), p50 = rounds_median(&far50);
@@ -422,6 +464,8 @@ int main(int argc, char **argv)
 	       rounds_median(&reads), rounds_median(&read99));
 	printf("%-52s %10.0f /s, p99 %.0f us   (at least 40000)\n", "random writes, a quarter local",
 	       rounds_median(&writes), rounds_median(&write99));
+	printf("%-52s %10.0f /s\n", "random reads by 16 threads, a quarter local", rounds_median(&threads));
+	_Static_assert(THREADS == 16, "as it says");
 	printf("%-52s %10.0f /s   (at least 250000)\n", "sequential scan, pages", rounds_median(&scans));
 	printf("%-52s %8.3f     (at most 1)\n", "peak of resident memory, of the budget", peak);
 	return 0;
