@@ -319,7 +319,7 @@ unsigned fetch_poll(struct handler *handler)
 
 /* --- Reading ---------------------------------------------------------------------------------------------------- */
 
-static void submit(struct handler *handler, unsigned slot)
+static void stage(struct handler *handler, unsigned slot)
 {
 	struct fetch *fetch = &handler->fetches[slot];
 	struct store_io io = {
@@ -402,7 +402,7 @@ void fetch_page(struct handler *handler, const struct fault *fault, uint64_t hom
 		fetch_poll(handler);
 	unsigned slot = handler->free_demands[--handler->free_demand_count];
 	handler->fetches[slot] = (struct fetch){.fault = *fault, .home = home, .frame = slot, .count = 1};
-	submit(handler, slot);
+	stage(handler, slot);
 }
 
 /* Returns a group of frames that is free and has memory, or HANDLER_RUNS if there is none. */
@@ -423,8 +423,8 @@ static unsigned free_group(struct handler *handler)
 
 /* Reads the pages @ahead of the page of @fault into the frames of @group, the nearest piece first. Their contents are
    @ahead of @home. */
-static void submit_group(struct handler *handler, unsigned group, const struct fault *fault, uint64_t home,
-			 struct ahead ahead)
+static void stage_group(struct handler *handler, unsigned group, const struct fault *fault, uint64_t home,
+			struct ahead ahead)
 {
 	uint32_t first = handler->demands + group * handler->ahead;
 
@@ -443,7 +443,7 @@ static void submit_group(struct handler *handler, unsigned group, const struct f
 					.count = (uint16_t)piece,
 					.group = (uint8_t)(group + 1)};
 		fetch->fault.page += (uint64_t)offset;
-		submit(handler, slot);
+		stage(handler, slot);
 	}
 	core_count(&handler->core->counters->prefetched, ahead.count);
 }
@@ -461,7 +461,7 @@ unsigned fetch_ahead(struct handler *handler, uint64_t page, struct ahead ahead)
 		count++;
 	core_release(core, claimed - count);
 	ahead.count = count;
-	submit_group(handler, group, &fault, page, ahead);
+	stage_group(handler, group, &fault, page, ahead);
 	return count;
 }
 
@@ -493,7 +493,7 @@ unsigned fetch_ahead_for_child(struct handler *handler, const struct fault *faul
 		count++;
 	atomic_fetch_add(&children->reads, (count + RUN_PIECE - 1) / RUN_PIECE);
 	ahead.count = count;
-	submit_group(handler, group, fault, home, ahead);
+	stage_group(handler, group, fault, home, ahead);
 	atomic_fetch_sub(&children->reads, 1);
 	return count;
 }
