@@ -35,8 +35,8 @@ packages_need "${need[@]}" || exit 1
 # The minutes that all tests take on two processors with everything installed. A selection has no estimate.
 usual=
 if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
-	usual=67
-	[ "$machines" = wanted ] || usual=54
+	usual=61
+	[ "$machines" = wanted ] || usual=41
 	[ -z "$long" ] || usual=120
 fi
 all=(--no-suite long)
