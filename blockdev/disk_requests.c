@@ -78,19 +78,6 @@ static void run_ask(struct disk_queue *queue, uint16_t index, enum store_op op, 
 	};
 }
 
-static void ios_send(struct disk_queue *queue)
-{
-	unsigned taken;
-
-	if (!queue->io_count)
-		return;
-	taken = (unsigned)store_submit(queue->inner, queue->ios, queue->io_count);
-	assert(taken <= queue->io_count);
-	queue->io_count -= taken;
-	if (taken && queue->io_count)
-		memmove(queue->ios, queue->ios + taken, queue->io_count * sizeof *queue->ios);
-}
-
 static void run_end(struct disk_queue *queue, uint16_t index, int status)
 {
 	struct disk_run *run = &queue->runs[index];
@@ -368,12 +355,12 @@ unsigned disk_poll(struct disk_queue *queue, struct disk_request *ret_done[], un
 	queue->allowance = DISCARD_PAGES;
 	if (!STAILQ_EMPTY(&queue->pending))
 		requests_go_on(queue);
-	ios_send(queue);
+	store_submit_staged(queue->inner, queue->ios, &queue->io_count);
 	answers_take(queue);
 	/* Answers may have freed runs or unlocked pages that waiting requests need. */
 	if (queue->unlocked && !STAILQ_EMPTY(&queue->pending))
 		requests_go_on(queue);
-	ios_send(queue);
+	store_submit_staged(queue->inner, queue->ios, &queue->io_count);
 	others_wake(queue);
 	while (count < max && (request = STAILQ_FIRST(&queue->done))) {
 		STAILQ_REMOVE_HEAD(&queue->done, own.link);

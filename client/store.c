@@ -5,6 +5,7 @@
 #include "client/store.h"
 
 #include <assert.h>
+#include <string.h>
 
 int store_register(struct store *store, void *base, size_t length, struct store_buffer **ret_buffer)
 {
@@ -35,6 +36,18 @@ int store_submit(struct store_queue *queue, const struct store_io *ios, unsigned
 		assert(ios[i].page < queue->store->pages && ios[i].count <= queue->store->pages - ios[i].page);
 	}
 	return queue->store->ops->submit(queue, ios, count);
+}
+
+int store_submit_staged(struct store_queue *queue, struct store_io *ios, unsigned *count)
+{
+	int taken = *count ? store_submit(queue, ios, *count) : 0;
+
+	if (taken <= 0)
+		return taken;
+	assert((unsigned)taken <= *count);
+	*count -= (unsigned)taken;
+	memmove(ios, ios + taken, *count * sizeof *ios);
+	return taken;
 }
 
 int store_poll(struct store_queue *queue, struct store_done *dones, unsigned max)

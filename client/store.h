@@ -132,6 +132,9 @@ void store_queue_close(struct store_queue *queue);
    The caller polls before it submits the others. Never blocks, allocates or logs, except when a donor is declared
    dead. */
 int store_submit(struct store_queue *queue, const struct store_io *ios, unsigned count);
+/* Submits the *@count requests at @ios, as store_submit() does; *@count may be 0. Moves those that the queue has not
+   taken to the front of @ios, and sets *@count to their number. Returns how many were taken. */
+int store_submit_staged(struct store_queue *queue, struct store_io *ios, unsigned *count);
 /* Stores up to @max completions, without waiting. Returns how many. */
 int store_poll(struct store_queue *queue, struct store_done *dones, unsigned max);
 /* Returns a descriptor to sleep on. After store_arm() has returned 0, the descriptor becomes readable when

@@ -338,14 +338,7 @@ static void stage(struct handler *handler, unsigned slot)
 
 void fetch_send(struct handler *handler)
 {
-	if (handler->staged_count == 0)
-		return;
-	int sent = store_submit(handler->queue, handler->staged, handler->staged_count);
-
-	if (sent <= 0)
-		return;
-	handler->staged_count -= (unsigned)sent;
-	memmove(handler->staged, handler->staged + sent, handler->staged_count * sizeof handler->staged[0]);
+	store_submit_staged(handler->queue, handler->staged, &handler->staged_count);
 }
 
 bool fetch_begin(struct core *core, uint64_t page)

@@ -98,12 +98,10 @@ static int load_submit(struct load *load)
 		return 0;
 	for (unsigned i = 0; i < load->pending; i++)
 		load->starts[load->ios[i].cookie] = now;
-	taken = store_submit(load->queue, load->ios, load->pending);
+	taken = store_submit_staged(load->queue, load->ios, &load->pending);
 	if (taken < 0)
 		return taken;
-	load->pending -= (unsigned)taken;
 	load->in_flight += (unsigned)taken;
-	memmove(load->ios, load->ios + taken, load->pending * sizeof load->ios[0]);
 	return 0;
 }
 
