@@ -487,9 +487,8 @@ static int give(struct children *children, struct child *child, uint64_t page, c
 		return 0; /* a late fault */
 	if (result == 0) {
 		/* If the page counted already, the child has discarded it by a system call that bypasses libc. */
-		children_count(children, child, 1);
-		if (reclaim_forget(child, page))
-			children_count(children, child, -1);
+		if (!reclaim_forget(child, page))
+			children_count(children, child, 1);
 		(clean ? reclaim_add_clean : reclaim_add_own)(child, page);
 	}
 	if (result || !clean)

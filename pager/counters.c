@@ -1,6 +1,6 @@
 #include "pager/counters.h"
 
-#define PAGE 4096
+#include "client/store.h"
 
 static uint64_t get(const uint64_t *counter)
 {
@@ -10,10 +10,10 @@ static uint64_t get(const uint64_t *counter)
 void counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats)
 {
 	*ret_stats = (struct farpage_stats){
-	    .resident_bytes = get(&counters->resident_pages) * PAGE + get(&counters->overhead_bytes),
+	    .resident_bytes = get(&counters->resident_pages) * STORE_PAGE + get(&counters->overhead_bytes),
 	    .resident_peak_bytes = get(&counters->local_peak_bytes),
-	    .far_bytes = get(&counters->far_pages) * PAGE,
-	    .far_peak_bytes = get(&counters->far_peak) * PAGE,
+	    .far_bytes = get(&counters->far_pages) * STORE_PAGE,
+	    .far_peak_bytes = get(&counters->far_peak) * STORE_PAGE,
 	    .faults = get(&counters->faults),
 	    .faults_far = get(&counters->faults_far),
 	    .faults_buffered = get(&counters->faults_buffered),
@@ -26,7 +26,7 @@ void counters_read(const struct pager_counters *counters, struct farpage_stats *
 	    .fault_p99_ns = histogram_quantile(&counters->fault_ns, 990),
 	    .stalls = get(&counters->stalls),
 	    .lost_pages = get(&counters->lost),
-	    .held_bytes = get(&counters->held) * PAGE,
+	    .held_bytes = get(&counters->held) * STORE_PAGE,
 	    .dropped_pages = get(&counters->dropped),
 	    .children_stopped = get(&counters->children_stopped),
 	    .backup_behind = get(&counters->backup_behind),
@@ -35,8 +35,7 @@ void counters_read(const struct pager_counters *counters, struct farpage_stats *
 	};
 }
 
-uint64_t counters_resident(const struct pager_counters *counters)
+uint64_t counters_children(const struct pager_counters *counters)
 {
-	return (get(&counters->resident_pages) + get(&counters->children_pages)) * PAGE +
-	       get(&counters->overhead_bytes);
+	return get(&counters->children_pages) * STORE_PAGE;
 }

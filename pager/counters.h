@@ -31,8 +31,8 @@ struct pager_counters {
 };
 
 void counters_read(const struct pager_counters *counters, struct farpage_stats *ret_stats);
-/* Returns the bytes of local memory of the program and its forked children. */
-uint64_t counters_resident(const struct pager_counters *counters);
+/* Returns the bytes of local memory that the pager has given to forked children that live. */
+uint64_t counters_children(const struct pager_counters *counters);
 
 /* The report file of one `farpage run`: a header, and one slot for each process that has started a pager. `farpage
    run` creates and removes the file. A process claims a free slot by compare-and-swap of `pid` from 0. */

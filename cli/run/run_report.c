@@ -99,7 +99,7 @@ void run_report_sum(const struct run_report *report, struct run_summary *summary
 		summary->advice.pager_ns += __atomic_load_n(&counters->handler_user_ns, __ATOMIC_RELAXED) +
 					    __atomic_load_n(&counters->evictor_user_ns, __ATOMIC_RELAXED);
 		if (kill(pid, 0) == 0 || errno == EPERM) {
-			summary->resident_now += counters_resident(counters);
+			summary->resident_now += stats.resident_bytes + counters_children(counters);
 			summary->far_now += stats.far_bytes;
 		}
 		if (stats.resident_peak_bytes + stats.far_peak_bytes > summary->advice.wanted_bytes)

@@ -238,15 +238,29 @@ struct rates {
 	double resident_peak; /* share of the budget */
 };
 
+static uint64_t faults_of(const struct farpage *farpage)
+{
+	struct farpage_stats stats;
+
+	farpage_get_stats(farpage, &stats);
+	return stats.faults;
+}
+
+/* Returns the faults a second since @begin, when there had been @faults. */
+static double rate_since(const struct farpage *farpage, uint64_t faults, uint64_t begin)
+{
+	const uint64_t end = clock_now();
+
+	return (double)(faults_of(farpage) - faults) * 1e9 / (double)(end - begin);
+}
+
 static double touch(struct farpage *farpage, volatile char *memory, bool write, struct quantiles *ret_quantiles)
 {
 	uint64_t pages = 256 * MIB / PAGE;
 	struct random_state random;
-	struct farpage_stats before, after;
 
 	random_seed(&random, write ? 3 : 2);
-	farpage_get_stats(farpage, &before);
-	uint64_t begin = clock_now();
+	const uint64_t faults = faults_of(farpage), begin = clock_now();
 	for (unsigned i = 0; i < TOUCHES; i++) {
 		uint64_t page = random_below(&random, pages), start = clock_now();
 		volatile uint64_t *word = (volatile uint64_t *)(volatile void *)(memory + page * PAGE);
@@ -258,10 +272,9 @@ static double touch(struct farpage *farpage, volatile char *memory, bool write, 
 		if (took > 1500)
 			samples_add(&samples, took);
 	}
-	uint64_t end = clock_now();
-	farpage_get_stats(farpage, &after);
+	const double rate = rate_since(farpage, faults, begin);
 	*ret_quantiles = quantiles_of();
-	return (double)(after.faults - before.faults) * 1e9 / (double)(end - begin);
+	return rate;
 }
 
 struct reader {
@@ -288,10 +301,8 @@ static double touch_by_threads(struct farpage *farpage, volatile char *memory)
 {
 	pthread_t threads[THREADS];
 	struct reader readers[THREADS];
-	struct farpage_stats before, after;
+	const uint64_t faults = faults_of(farpage), begin = clock_now();
 
-	farpage_get_stats(farpage, &before);
-	uint64_t begin = clock_now();
 	for (unsigned i = 0; i < THREADS; i++) {
 		readers[i] = (struct reader){memory, 4 + i};
 		if (pthread_create(&threads[i], NULL, read_random, &readers[i]))
@@ -299,9 +310,7 @@ static double touch_by_threads(struct farpage *farpage, volatile char *memory)
 	}
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	uint64_t end = clock_now();
-	farpage_get_stats(farpage, &after);
-	return (double)(after.faults - before.faults) * 1e9 / (double)(end - begin);
+	return rate_since(farpage, faults, begin);
 }
 
 static struct rates quarter(char **donors, unsigned count)
@@ -369,9 +378,13 @@ static void compare_encrypted_rates(char **donors, unsigned count)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		for (unsigned j = 0; j < 2; j++) {
 			encrypt = (i + j) % 2;
-			struct rates rates = quarter(donors, count);
-			rounds_add(&reads[encrypt], rates.reads);
-			rounds_add(&writes[encrypt], rates.writes);
+			struct farpage *farpage = open_far(donors, count, 64 * MIB);
+			volatile char *memory = map_filled(farpage, 256 * MIB);
+			struct quantiles quantiles;
+
+			rounds_add(&reads[encrypt], touch(farpage, memory, false, &quantiles));
+			rounds_add(&writes[encrypt], touch(farpage, memory, true, &quantiles));
+			farpage_close(farpage);
 		}
 	}
 	for (unsigned j = 0; j < 2; j++)

@@ -25,7 +25,7 @@ while left:
 
 # Two processes, which share the memory of a third, read all of it again and again.
 FORKING_PROGRAM = f"""
-import os, sys, time
+import os, sys
 memory = bytearray({64 * MIB})
 for at in range(0, len(memory), 4096):
     memory[at] = 1

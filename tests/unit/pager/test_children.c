@@ -63,10 +63,10 @@ static void snapshot_holds_what_is_far(void)
 	}
 	children_count(&children, &children.entries[0], 7);
 	children_count(&children, &children.entries[0], -2);
-	ok(counters_resident(&counters) == 5 * STORE_PAGE, "the pages of a child count as local memory");
+	ok(counters_children(&counters) == 5 * STORE_PAGE, "the pages of a child count as local memory");
 	close(children.epoll);
 	children_close(&children);
-	ok(counters_resident(&counters) == 0, "the pages of a child that has ended do not count any more");
+	ok(counters_children(&counters) == 0, "the pages of a child that has ended do not count any more");
 	pages_close(&core.pages);
 }
 
