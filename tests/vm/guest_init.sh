@@ -4,32 +4,34 @@
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LANG=C.UTF-8
 . /vm/environment
 
-mount -t tmpfs tmpfs /run
-mkdir -p /dev/pts /dev/shm /run/lock
-mount -t devpts devpts /dev/pts
-mount -t tmpfs tmpfs /dev/shm
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
+# An emulated processor starts busybox, which is static, three times as fast as other programs.
+busybox mount -t tmpfs tmpfs /run
+busybox mkdir -p /dev/pts /dev/shm /run/lock
+busybox mount -t devpts devpts /dev/pts
+busybox mount -t tmpfs tmpfs /dev/shm
+busybox mount -t cgroup2 cgroup2 /sys/fs/cgroup
 echo "+memory +cpu" >/sys/fs/cgroup/cgroup.subtree_control
-mount -t debugfs debugfs /sys/kernel/debug
-ln -sfn /proc/self/fd /dev/fd
-ln -sfn fd/0 /dev/stdin
-ln -sfn fd/1 /dev/stdout
-ln -sfn fd/2 /dev/stderr
-mkdir -p /usr/lib/modules
-mount --bind "$VM_IMAGE/modules" /usr/lib/modules
+busybox mount -t debugfs debugfs /sys/kernel/debug
+busybox ln -sfn /proc/self/fd /dev/fd
+busybox ln -sfn fd/0 /dev/stdin
+busybox ln -sfn fd/1 /dev/stdout
+busybox ln -sfn fd/2 /dev/stderr
+busybox mkdir -p /usr/lib/modules
+busybox mount -o bind "$VM_IMAGE/modules" /usr/lib/modules
 if [ -n "$VM_SHARE" ]; then
-	mkdir -p "$VM_SHARE"
-	mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=none share "$VM_SHARE"
+	busybox mkdir -p "$VM_SHARE"
+	busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=none share "$VM_SHARE"
 fi
-hostname "$VM_NAME"
-ip link set lo up
+busybox hostname "$VM_NAME"
+busybox ip link set lo up
 ulimit -l unlimited
 ulimit -c 0
 
 # Links the ports by the names that rig.py gave them.
-mkdir -p /dev/virtio-ports
+busybox mkdir -p /dev/virtio-ports
 for port in /sys/class/virtio-ports/*; do
-	ln -s "../${port##*/}" "/dev/virtio-ports/$(cat "$port/name")"
+	read -r name <"$port/name"
+	busybox ln -s "../${port##*/}" "/dev/virtio-ports/$name"
 done
 echo up >/dev/virtio-ports/control
 
