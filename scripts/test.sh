@@ -43,7 +43,8 @@ all=(--no-suite long)
 [ -z "$long" ] && [ ${#names[@]} -eq 0 ] || all=()
 
 results=$(mktemp -d)
-trap 'kill "$teller" 2>/dev/null; rm -rf "$results"' EXIT
+ahead=
+trap 'kill "$teller" 2>/dev/null; [ -z "$ahead" ] || kill -- "-$ahead" 2>/dev/null; rm -rf "$results"' EXIT
 
 # Reports progress once a minute. The file "now" names the tree under test.
 tell() {
@@ -73,15 +74,37 @@ fi
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
-# run TREE COMPILER "SETUP OPTIONS" "TEST OPTIONS"
+declare -A compilers=([build]=gcc [build-asan]=clang [build-tsan]=clang)
+declare -A setups=(
+	[build]=""
+	[build-asan]="-Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=true"
+	[build-tsan]="-Db_sanitize=thread -Db_lundef=false"
+)
+
+# prepare TREE: configures and builds a tree.
+prepare() {
+	local -a setup
+	read -ra setup <<<"${setups[$1]}"
+	tree_setup "$1" "${compilers[$1]}" "${setup[@]}" && tree_build "$1"
+}
+
+# prepare_ahead TREE...: prepares trees with the processor time that other programs leave. run() reports errors.
+prepare_ahead() {
+	local tree
+	chrt --idle --pid 0 "$BASHPID"
+	for tree; do
+		prepare "$tree"
+	done
+} >/dev/null 2>&1
+
+# run TREE "TEST OPTIONS"
 run() {
-	local tree=$1 compiler=$2
-	local -a setup test
-	read -ra setup <<<"$3"
-	read -ra test <<<"$4"
+	local tree=$1
+	local -a test
+	read -ra test <<<"$2"
 	echo "$tree" >"$results/now"
-	echo "== $tree ($compiler${setup[*]:+ ${setup[*]}})"
-	if ! { tree_setup "$tree" "$compiler" "${setup[@]}" && tree_build "$tree"; } >"$results/$tree.broken" 2>&1; then
+	echo "== $tree (${compilers[$tree]}${setups[$tree]:+ ${setups[$tree]}})"
+	if ! prepare "$tree" >"$results/$tree.broken" 2>&1; then
 		return # count_tap.py reports it
 	fi
 	rm -f "$tree"/meson-logs/testlog.json
@@ -113,10 +136,18 @@ refused)
 esac
 
 scripts/left_behind.sh before "$results/machine"
-run build gcc "" "$without"
-run build-asan clang "-Db_sanitize=address,undefined -Db_lundef=false -Dfuzz=true" \
-	"--no-suite preload --no-suite programs --timeout-multiplier 4"
-run build-tsan clang "-Db_sanitize=thread -Db_lundef=false" "--no-suite preload --no-suite programs --no-suite fuzz --timeout-multiplier 4"
+echo build >"$results/now"
+prepare build >/dev/null 2>&1 # run() reports errors
+set -m # a process group of its own, for the trap
+prepare_ahead build-asan build-tsan &
+ahead=$!
+set +m
+run build "$without"
+echo "building with sanitizers" >"$results/now"
+wait "$ahead"
+ahead=
+run build-asan "--no-suite preload --no-suite programs --timeout-multiplier 4"
+run build-tsan "--no-suite preload --no-suite programs --no-suite fuzz --timeout-multiplier 4"
 # Runs the whole corpus. If a package cannot be installed, its program is skipped by name.
 if [ "$long" ]; then
 	echo "== the corpus of programs"
