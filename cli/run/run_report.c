@@ -179,8 +179,9 @@ void run_report_print(const struct run_summary *summary)
 	    summary->outside_bytes <= summary->advice.local_bytes) {
 		/* run_coverage checks twice a second, and misses a process that runs for less time. */
 		fprintf(stderr,
-			"farpage: nothing was far, and a process had %s resident (pages of files included), more than "
-			"--local %s; --engine swap reaches memory that the pager does not, wall %.1f s\n",
+			"farpage: no process has reported far memory, and one had %s resident (pages of files "
+			"included), more than --local %s; --engine swap reaches memory that the pager does not, wall "
+			"%.1f s\n",
 			size_format(summary->peak_bytes, peak), size_format(summary->advice.local_bytes, local), wall);
 		return;
 	}

@@ -1,7 +1,9 @@
 #include "pager/preload/report.h"
 
+#include "common/log.h"
 #include "pager/preload/preload.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,8 +18,14 @@ struct pager_counters *report_claim(const char *path)
 	if (!path)
 		return NULL;
 	int fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
+	if (fd < 0) {
+		/* Other errors mean that `farpage run` has ended. */
+		if (errno == EACCES)
+			log_warning("process %d may not report to farpage run, because it has another user, fewer "
+				    "rights or a user namespace of its own: the summary does not count its memory",
+				    getpid());
 		return NULL;
+	}
 	struct report *report = MAP_FAILED;
 	if (!fstat(fd, &status) && (size_t)status.st_size == sizeof *report)
 		report = kernel_mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

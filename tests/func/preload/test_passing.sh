@@ -71,6 +71,14 @@ matches "the summary of a program with far memory gives memory, faults, pages an
 expect "--stats counts one process" 1 "$(stat_of "$FOLDER/stats" processes)"
 expect "--stats has the budget of --local in bytes" $((16 << 20)) "$(stat_of "$FOLDER/stats" local_bytes)"
 check "--stats has a peak of far memory above 32 MiB" [ "$(stat_of "$FOLDER/stats" far_peak_bytes)" -gt $((32 << 20)) ]
+if unshare --user --map-root-user true 2>"$FOLDER/err"; then
+	expect "a program in a user namespace of its own prints what it prints without farpage" "$(perl -e "$big")" \
+		"$("${run[@]}" -- unshare --user --map-root-user perl -e "$big" 2>"$FOLDER/err")"
+	matches "a process says that it may not report from a user namespace of its own" \
+		'^farpage: process [0-9]+ may not report to farpage run, because ' "$(grep 'may not report' "$FOLDER/err")"
+else
+	ok 0 "a process says that it may not report from a user namespace of its own # SKIP no user namespaces here"
+fi
 printf '[run]\nlocal = 16M\nquiet = yes\n' >"$FOLDER/farpage.conf"
 expect "farpage run takes options from the file of --config" "from a file" \
 	"$("$FARPAGE" run --config "$FOLDER/farpage.conf" "${DONORS[@]}" -- echo from a file 2>&1)"
