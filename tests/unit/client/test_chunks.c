@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 
 #define CHUNKS 100u
 
@@ -146,8 +147,17 @@ static void epochs_wrap_without_looking_untouched(struct chunk_table *table)
 
 #define ROUNDS 20000u
 
+/* Yields to another thread now and then, so that the race also happens on one processor, and nobody waits long for
+   it. */
+static void turn(struct random_state *random)
+{
+	if (!random_below(random, 3))
+		sched_yield();
+}
+
 struct race {
 	struct chunk_table table;
+	_Atomic uint64_t seed; /* of the next thread */
 	_Atomic bool stop;
 	_Atomic unsigned torn, held;
 };
@@ -173,15 +183,19 @@ static bool view_is_whole(const struct chunk_view *view)
 static void *race_queue(void *argument)
 {
 	struct race *race = argument;
+	struct random_state random;
 	struct chunk_view view;
 
+	random_seed(&random, race->seed++);
 	while (!race->stop) {
 		if (chunk_hold(&race->table, 0, 3, &view) == CHUNK_HELD) {
 			race->held++;
 			race->torn += !view_is_whole(&view);
+			turn(&random);
 			chunk_drop(&race->table, 0, view.epoch, 1);
 			chunk_drop(&race->table, 0, view.epoch, 2);
 		}
+		turn(&random);
 		if (chunk_view(&race->table, 0, &view))
 			race->torn += !view_is_whole(&view);
 	}
@@ -200,9 +214,10 @@ static void racing_queues_never_see_a_torn_view(void)
 	chunk_table_open(&race.table, 16, 16, FAR_REPLICAS_MAX);
 	for (unsigned i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, race_queue, &race);
-	while (n < ROUNDS) {
+	while (n < ROUNDS || !race.held) {
 		struct chunk_slot slots[FAR_SLOTS_MAX];
 
+		turn(&random);
 		switch (chunk_state(&race.table, 0)) {
 		case CHUNK_WANTED:
 			race_slots(slots, ++n);
@@ -241,7 +256,7 @@ struct deaths {
 	struct integrity integrity;
 	_Atomic bool stop;
 	_Atomic unsigned committed, late;
-	_Atomic uint64_t turn; /* the next page to hand out; each page has one writer */
+	_Atomic uint64_t next; /* the next page to hand out; each page has one writer */
 };
 
 /* Completes writes as client/io/far_answer.c does. */
@@ -249,15 +264,19 @@ static void *deaths_write(void *argument)
 {
 	static const uint8_t data[4096] = {1};
 	struct deaths *deaths = argument;
-	uint64_t first = atomic_fetch_add(&deaths->turn, DEATH_PAGES / 2);
+	uint64_t first = atomic_fetch_add(&deaths->next, DEATH_PAGES / 2);
+	struct random_state random;
 	struct chunk_view view;
 
+	random_seed(&random, first);
 	for (uint64_t i = 0; !deaths->stop; i++) {
 		uint64_t page = first + i % (DEATH_PAGES / 2);
 		uint32_t live;
 
+		turn(&random);
 		if (chunk_hold(&deaths->table, 0, 1, &view) != CHUNK_HELD)
 			continue;
+		turn(&random);
 		integrity_prepare(&deaths->integrity, page, data);
 		live = integrity_commit(&deaths->integrity, page, 1);
 		if (chunk_is_current(&deaths->table, 0, view.epoch)) {
@@ -274,16 +293,20 @@ static void *deaths_write(void *argument)
 static void writes_completing_during_a_loss_leave_no_live_page(void)
 {
 	struct deaths deaths = {.stop = false};
+	struct random_state random;
 	pthread_t threads[2];
 	unsigned lost = 0;
 
+	random_seed(&random, 1);
 	chunk_table_open(&deaths.table, DEATH_PAGES, DEATH_PAGES, 1);
 	integrity_open(&deaths.integrity, DEATH_PAGES);
 	for (unsigned i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, deaths_write, &deaths);
-	for (unsigned i = 0; i < DEATHS;) {
+	/* Goes on until a page was lost after its write had completed, and a write has completed too late. */
+	for (unsigned i = 0; i < DEATHS || !lost || !deaths.late;) {
 		uint32_t epoch;
 
+		turn(&random);
 		if (chunk_state(&deaths.table, 0) == CHUNK_WANTED)
 			chunk_publish(&deaths.table, 0, slots_a);
 		/* Lose the chunk only when a writer holds a page of it. */

@@ -212,7 +212,7 @@ static void race_settle(struct race *race)
 	uint32_t version = chunk_version(&race->table, 0);
 
 	while (race_is_at(race, 0, &version))
-		;
+		sched_yield(); /* to the writer, if it waits for the processor */
 }
 
 /*
@@ -232,7 +232,7 @@ static void race_join(struct race *race, unsigned index, uint64_t slab, uint64_t
 
 		atomic_store(&race->window, published_make(page, 1, 0, true));
 		while (race_is_at(race, page, NULL))
-			;
+			sched_yield();
 		content = race->slabs[source][page];
 		turn(random);
 		race->slabs[slab][page] = content;
@@ -259,7 +259,7 @@ static void racing_writers_reach_every_readable_replica(void)
 	for (unsigned i = 0; i < WRITERS; i++)
 		pthread_create(&threads[i], NULL, race_writer, &race);
 	while (race.writers < WRITERS)
-		;
+		sched_yield();
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		/* Slab i leaves, and slab i + 2 takes its place. */
 		chunk_detach(&race.table, 0, i % 2);
