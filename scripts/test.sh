@@ -35,9 +35,9 @@ packages_need "${need[@]}" || exit 1
 # The minutes that all tests take on two processors with everything installed. A selection has no estimate.
 usual=
 if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
-	usual=61
-	[ "$machines" = wanted ] || usual=41
-	[ -z "$long" ] || usual=120
+	usual=50
+	[ "$machines" = wanted ] || usual=34
+	[ -z "$long" ] || usual=110
 fi
 all=(--no-suite long)
 [ -z "$long" ] && [ ${#names[@]} -eq 0 ] || all=()
