@@ -2,7 +2,7 @@
 
 A machine is QEMU with Debian's stock kernel (image.sh). Its root is the host's own /, read-only with a tmpfs over it. So
 programs built here run there unchanged, and none of their changes stay. The rig uses KVM if a short trial boots this
-kernel, because some hosts have a /dev/kvm that hangs. Otherwise it uses QEMU's own emulation (TCG).
+kernel, because some hosts have a /dev/kvm that hangs. Otherwise it uses QEMU's own emulation (TCG; emulator.py).
 
 Theory of operation. A machine and the rig talk through sockets that QEMU inherits: the machine's two outputs and its
 requests (virtio-serial ports "out", "err" and "control"), and QEMU's monitor. guest_init.sh writes "up" to the control
@@ -20,9 +20,7 @@ import asyncio
 import collections
 import ctypes
 import json
-import mmap
 import os
-import platform
 import re
 import shlex
 import shutil
@@ -34,6 +32,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import emulator
+
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
 BOOT_LIMIT = 120  # seconds; a boot usually takes twelve under emulation
@@ -41,9 +41,6 @@ TRIAL_LIMIT = 10  # seconds for a boot by KVM, which takes one
 STATUS_TIMEOUT = 124
 STATUS_DIED = 125
 CONSOLE_TAIL = 60  # lines
-# QEMU emulates `rep movsb` byte by byte. Without ERMS, kernel and C library copy by larger words. With SMAP, the kernel's
-# accesses to user memory have a TLB of their own in QEMU, and its copies take twice as long.
-EMULATED_CPU = "max,erms=off,smap=off"
 CLOCK_SLACK = 2  # seconds that a machine's clock may be ahead of the rig's
 CLOCK_AHEAD = "clock is ahead"
 KERNEL_COMPLAINTS = re.compile(r"BUG:|WARNING:|Oops|Kernel panic|rcu.*stall|hung_task|soft lockup|Out of memory")
@@ -73,26 +70,6 @@ def die_with_rig(number=signal.SIGKILL):
             os._exit(1)
 
     return prepare
-
-
-def tsc_khz():
-    """Returns the rate of this host's time stamp counter, which emulated machines have, too; 0 if it is not known."""
-    if platform.machine() != "x86_64":
-        return 0
-    code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    code.write(bytes.fromhex("0f31" "48c1e220" "4809d0" "c3"))  # rdtsc; shl rdx, 32; or rax, rdx; ret
-    entry = ctypes.c_char.from_buffer(code)
-    count = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(entry))
-
-    def look():
-        looks = [(time.monotonic_ns(), count(), time.monotonic_ns()) for _ in range(50)]
-        before, counted, after = min(looks, key=lambda one: one[2] - one[0])
-        return (before + after) / 2, counted
-
-    begin, first = look()
-    time.sleep(0.1)
-    end, last = look()
-    return round((last - first) / (end - begin) * 1e6)
 
 
 class Directory:
@@ -143,16 +120,15 @@ class Machine:
         options, image = self.rig.options, self.rig.image
         kvm = self.rig.accel == "kvm"
         out, err, control, monitor = descriptors
-        # norandmaps: QEMU translates code again when a program starts at other addresses.
         words = [
             "qemu-system-x86_64", "-name", f"farpage-vm-{self.name}",
-            "-accel", "kvm" if kvm else "tcg,thread=multi", "-cpu", "host" if kvm else EMULATED_CPU,
+            "-accel", "kvm" if kvm else "tcg,thread=multi", "-cpu", "host" if kvm else emulator.CPU,
             "-machine", "q35,usb=off,vmport=off,smbus=off,sata=off", "-smp", str(options.cpus), "-m", str(self.memory),
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-kernel", f"{image}/vmlinuz", "-initrd", f"{image}/initrd",
             "-append", "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr random.trust_cpu=on "
-                       "net.ifnames=0 tsc=reliable no_timer_check norandmaps " +
-                       " ".join(self.rig.clock + options.kernel_argument),
+                       "net.ifnames=0 tsc=reliable no_timer_check " +
+                       " ".join(self.rig.emulator_arguments + options.kernel_argument),
             "-chardev", f"file,id=console,path={self.console},append=on", "-serial", "chardev:console",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=out,fd={out}", "-device", "virtserialport,chardev=out,name=out",
@@ -369,10 +345,7 @@ class Rig:
 
     def __init__(self, options, image, accel, directory):
         self.options, self.image, self.accel, self.directory = options, image, accel, directory
-        # On a busy host the kernel in an emulated machine measures its time stamp counter wrongly, once by a factor of
-        # 16. Its clock then runs too fast by this factor. So the kernel gets the rate as an argument.
-        khz = tsc_khz() if accel == "tcg" else 0
-        self.clock = [f"tsc_early_khz={khz}"] if khz else []
+        self.emulator_arguments = emulator.kernel_arguments() if accel == "tcg" else []
         self.machines = {}
         self.rails = []
         self.share = None
@@ -548,15 +521,6 @@ async def run_rig(arguments, build):
             await rig.close()
 
 
-def emulator_failed(console):
-    """Returns true if a machine died of an error that no processor makes.
-
-    Such an error is a bit in EFLAGS that does not exist, or a breakpoint that the kernel did not write. QEMU 7.2's TCG
-    makes both now and then. No program in the machine can cause them."""
-    flags = re.findall(r"console\| .*EFLAGS: ([0-9a-f]{8})", console)
-    return "Oops: int3" in console or any(int(value, 16) >> 22 for value in flags)
-
-
 def clock_failed(errors):
     """Returns true if a machine's clock ran ahead of the rig's, so that all its time limits were too short."""
     return re.search(rf"^vm: .*{CLOCK_AHEAD}:", errors, re.MULTILINE) is not None
@@ -570,7 +534,7 @@ def held(words):
                                    preexec_fn=die_with_rig(signal.SIGTERM))
         out, err = process.communicate()
         sys.stderr.write(err)
-        failed = clock_failed(err) or process.returncode == STATUS_DIED and emulator_failed(err)
+        failed = clock_failed(err) or process.returncode == STATUS_DIED and emulator.failed(err)
         if attempt == 1 and process.returncode and failed:
             say("this was the emulator's fault, not the machine's: all of it once more")
             continue

@@ -9,6 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
+import emulator  # noqa: E402
 import rig  # noqa: E402
 from tap import FOLDER, done, ok, shown  # noqa: E402
 
@@ -25,7 +26,7 @@ def run(*words, **options):
     for _ in range(2):
         process = start(*words, **options)
         process.stdout, process.stderr, _ = *process.communicate(timeout=120), None
-        if process.returncode != rig.STATUS_DIED or not rig.emulator_failed(process.stderr):
+        if process.returncode != rig.STATUS_DIED or not emulator.failed(process.stderr):
             break
     return process
 
@@ -105,10 +106,10 @@ def deaths_and_time_limits_are_reported():
 
 def failures_of_the_emulator_are_recognized():
     flags = "vm: console| [   16.473792] RSP: 0018:ffa00000000ebc40 EFLAGS: {}\n"
-    ok(not rig.emulator_failed(flags.format("00010246")), "a panic with valid EFLAGS is not the emulator's fault")
-    ok(rig.emulator_failed(flags.format("0677c202")),
+    ok(not emulator.failed(flags.format("00010246")), "a panic with valid EFLAGS is not the emulator's fault")
+    ok(emulator.failed(flags.format("0677c202")),
        "a panic with bits in EFLAGS that do not exist is the emulator's fault")
-    ok(rig.emulator_failed("vm: console| [    1.5] Oops: int3: 0000 [#1]\n"),
+    ok(emulator.failed("vm: console| [    1.5] Oops: int3: 0000 [#1]\n"),
        "a panic at an unknown breakpoint is the emulator's fault")
     result = run("-k", "tsc_early_khz=100000", "sleep 5; exit 3")
     ok(result.returncode == 3 and rig.clock_failed(result.stderr),
