@@ -81,32 +81,31 @@ declare -A setups=(
 	[build-tsan]="-Db_sanitize=thread -Db_lundef=false"
 )
 
-# prepare TREE: configures and builds a tree.
+# prepare TREE...: configures and builds trees. If one fails, its output stays in TREE.broken.
 prepare() {
+	local tree
 	local -a setup
-	read -ra setup <<<"${setups[$1]}"
-	tree_setup "$1" "${compilers[$1]}" "${setup[@]}" && tree_build "$1"
+	for tree; do
+		read -ra setup <<<"${setups[$tree]}"
+		{ tree_setup "$tree" "${compilers[$tree]}" "${setup[@]}" && tree_build "$tree"; } \
+			>"$results/$tree.broken" 2>&1 && rm "$results/$tree.broken"
+	done
 }
 
-# prepare_ahead TREE...: prepares trees with the processor time that other programs leave. run() reports errors.
+# prepare_ahead TREE...: prepares trees with the processor time that other programs leave.
 prepare_ahead() {
-	local tree
 	chrt --idle --pid 0 "$BASHPID"
-	for tree; do
-		prepare "$tree"
-	done
-} >/dev/null 2>&1
+	prepare "$@"
+}
 
-# run TREE "TEST OPTIONS"
+# run TREE "TEST OPTIONS": runs the tests of a prepared tree.
 run() {
 	local tree=$1
 	local -a test
 	read -ra test <<<"$2"
 	echo "$tree" >"$results/now"
 	echo "== $tree (${compilers[$tree]}${setups[$tree]:+ ${setups[$tree]}})"
-	if ! prepare "$tree" >"$results/$tree.broken" 2>&1; then
-		return # count_tap.py reports it
-	fi
+	[ ! -e "$results/$tree.broken" ] || return # count_tap.py reports it
 	rm -f "$tree"/meson-logs/testlog.json
 	tree_bin "$tree"
 	local -a before=()
@@ -137,7 +136,7 @@ esac
 
 scripts/left_behind.sh before "$results/machine"
 echo build >"$results/now"
-prepare build >/dev/null 2>&1 # run() reports errors
+prepare build
 set -m # a process group of its own, for the trap
 prepare_ahead build-asan build-tsan &
 ahead=$!
