@@ -3,10 +3,10 @@
 #include "client/page/integrity.h"
 #include "common/random.h"
 #include "tests/lib/tap.h"
+#include "tests/unit/client/turn.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 
 #define CHUNKS 100u
 
@@ -146,14 +146,6 @@ static void epochs_wrap_without_looking_untouched(struct chunk_table *table)
 /* --- Racing ------------------------------------------------------------------------------------------------- */
 
 #define ROUNDS 20000u
-
-/* Yields to another thread now and then, so that the race also happens on one processor, and nobody waits long for
-   it. */
-static void turn(struct random_state *random)
-{
-	if (!random_below(random, 3))
-		sched_yield();
-}
 
 struct race {
 	struct chunk_table table;

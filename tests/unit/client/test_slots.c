@@ -3,6 +3,7 @@
 #include "client/page/chunks.h"
 #include "common/random.h"
 #include "tests/lib/tap.h"
+#include "tests/unit/client/turn.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -131,13 +132,6 @@ static uint64_t slab_of(struct race *race, const struct chunk_slot *slot)
 {
 	race->wrong += slot->address != (uint64_t)slot->rkey << 20 || slot->donor != slot->rkey;
 	return slot->donor;
-}
-
-/* Yields to another thread now and then, so that the race also happens on one processor. */
-static void turn(struct random_state *random)
-{
-	if (!random_below(random, 3))
-		sched_yield();
 }
 
 /* Writes as client/io/far_write.c does. Returns false if the write must be retried. */
