@@ -48,7 +48,8 @@ struct report {
 	} slots[REPORT_SLOTS];
 };
 
-/* A process that has started a pager. `uffd` is the number of its userfaultfd in that process. */
+/* A process that has started a pager. `pid` is its PID in the namespace of `farpage run`. `uffd` is the number of its
+   userfaultfd in that process. */
 struct report_pager {
 	int32_t pid, uffd;
 	uint64_t base, length; /* the window: base address, and length in bytes */

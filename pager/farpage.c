@@ -66,12 +66,8 @@ static uint32_t victim_count(uint64_t local)
 
 static int report_uffd(int error)
 {
-	if (error == -EPERM)
-		log_error(
-		    "userfaultfd is not permitted: run as root, or set sysctl vm.unprivileged_userfaultfd=1, or give "
-		    "access to /dev/userfaultfd");
-	else if (error == -ENOSYS)
-		log_error("this kernel has no userfaultfd (CONFIG_USERFAULTFD): farpage cannot page here");
+	if (uffd_lacks(error))
+		log_error("%s", uffd_lacks(error));
 	else if (error)
 		log_error("userfaultfd: %s", format_errno(error));
 	return error;

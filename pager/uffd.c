@@ -33,18 +33,30 @@ int uffd_new(int flags)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | flags);
 
-	if (fd >= 0)
-		return fd;
-	if (errno != EPERM)
-		return -errno;
+	int error = fd < 0 ? errno : 0;
+	/* ENOSYS may come from a container's seccomp filter. */
+	if (error != EPERM && error != ENOSYS)
+		return fd >= 0 ? fd : -error;
 	/* From Linux 6.1 on, a process that may open /dev/userfaultfd gets a descriptor without a privilege. */
 	int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	if (device < 0)
-		return -EPERM;
+		return -error;
 	fd = ioctl(device, _IO(0xAA, 0x00), O_CLOEXEC | flags); /* USERFAULTFD_IOC_NEW */
-	int error = errno;
+	error = errno;
 	close(device);
 	return fd >= 0 ? fd : -error;
+}
+
+const char *uffd_lacks(int error)
+{
+	if (error == -EPERM)
+		return "no right to use userfaultfd: run as root, or have root do `sysctl "
+		       "vm.unprivileged_userfaultfd=1` or give access to /dev/userfaultfd (to a container: --device "
+		       "/dev/userfaultfd)";
+	if (error == -ENOSYS)
+		return "no userfaultfd: it needs Linux 5.7 or newer with CONFIG_USERFAULTFD, and in some containers "
+		       "--device /dev/userfaultfd";
+	return NULL;
 }
 
 /* Asks for the kernel's features, on a descriptor of its own, because UFFDIO_API can be called only once per

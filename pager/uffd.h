@@ -42,6 +42,9 @@ struct uffd_message {
 /* Opens a descriptor by userfaultfd(2), or from /dev/userfaultfd if the system call is not permitted. @flags:
    O_NONBLOCK or 0. Returns the descriptor, -EPERM, -ENOSYS or another -errno. */
 int uffd_new(int flags);
+/* Returns a text that says why userfaultfd may not be used and what to do, if @error is -EPERM or -ENOSYS. Returns NULL
+   for other errors. The text is a constant. */
+const char *uffd_lacks(int error);
 /* Returns true if this kernel has UFFDIO_MOVE, or if no userfaultfd can be opened to find out. */
 bool uffd_can_move(void);
 

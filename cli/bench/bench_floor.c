@@ -112,11 +112,8 @@ int bench_fault_floor(struct bench_results *results)
 	memset(&floor, 0, sizeof floor);
 	bench_progress_show("userfaultfd");
 	floor.uffd = uffd_new(0);
-	if (floor.uffd == -EPERM) {
-		results->userfaultfd.skipped =
-		    "no right to use userfaultfd: run as root, or have root do `sysctl vm.unprivileged_userfaultfd=1`";
-	} else if (floor.uffd == -ENOSYS) {
-		results->userfaultfd.skipped = "this kernel has no userfaultfd";
+	if (uffd_lacks(floor.uffd)) {
+		results->userfaultfd.skipped = uffd_lacks(floor.uffd);
 	} else if (floor.uffd < 0) {
 		error = floor.uffd;
 	} else {

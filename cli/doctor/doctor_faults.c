@@ -21,10 +21,12 @@ struct verdict doctor_faults_right(const struct host *host)
 						: host_may(host, CAP_SYS_PTRACE) ? "CAP_SYS_PTRACE"
 						: !host->uffd.device             ? "/dev/userfaultfd"
 										 : "this kernel asks for no right");
+	if (host->filtered && no_device && (error == -EPERM || error == -ENOSYS))
+		return FAIL("no right to use it, and no /dev/userfaultfd\n"
+			    "in a container: start it with --device /dev/userfaultfd");
 	if (error == -ENOSYS)
 		return FAIL("this kernel has no userfaultfd\n"
-			    "a kernel of Linux 5.7 or newer with CONFIG_USERFAULTFD; some containers hide the system "
-			    "call: allow it in their seccomp profile");
+			    "a kernel of Linux 5.7 or newer with CONFIG_USERFAULTFD");
 	if (error != -EPERM && error != -EACCES)
 		return FAIL("userfaultfd does not work: %s%s", strerror(-error),
 			    error != -EINVAL

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/io_uring.h>
+#include <linux/seccomp.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -31,8 +32,9 @@ struct verdict doctor_kernel_ring(const struct host *host)
 		return PASS("io_uring works");
 	if (host->kernel.ring_disabled > 0)
 		mend = "as root: sysctl kernel.io_uring_disabled=0";
-	else if (error == -EPERM)
-		mend = "some containers hide the system call: allow it in their seccomp profile";
+	else if (error == -EPERM || (error == -ENOSYS && host->filtered))
+		mend = "a seccomp filter, such as a container's, forbids it: allow io_uring_setup, io_uring_enter and "
+		       "io_uring_register in the container's seccomp profile";
 	else if (error == -EINVAL || error == -ENOSYS)
 		mend = "a kernel of Linux 5.19 or newer with CONFIG_IO_URING";
 	return WARN("no io_uring (%s): neither ublk devices nor --backup work\n%s", strerror(-error), mend);
@@ -66,6 +68,7 @@ void doctor_kernel_read(struct host *host)
 	struct utsname name = {0};
 
 	host->capabilities = facts_field("/proc/self/status", "CapEff", 16);
+	host->filtered = facts_field("/proc/self/status", "Seccomp", 10) == SECCOMP_MODE_FILTER;
 	uname(&name);
 	snprintf(host->kernel.release, sizeof host->kernel.release, "%s", name.release);
 	host->kernel.ring = ring_try();

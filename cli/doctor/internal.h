@@ -120,6 +120,7 @@ struct host {
 	bool rdma_wanted;   /* at least one donor is named as rdma:// */
 
 	uint64_t capabilities; /* this process's capabilities, a bit for each CAP_... */
+	bool filtered;         /* a seccomp filter limits this process's system calls, as in most containers */
 
 	struct fabric_devices rdma;
 	int rdma_error; /* the error of listing the devices */

@@ -51,18 +51,12 @@ struct pager_run {
    the kernel may lack userfaultfd. The pager needs the right to handle faults of system calls, too. */
 static const char *userfaultfd_lacks(void)
 {
-	int fd = uffd_new(O_NONBLOCK), error = fd < 0 ? -fd : 0;
+	int fd = uffd_new(O_NONBLOCK);
 
-	if (fd >= 0) {
-		close(fd);
-		return NULL;
-	}
-	if (error == EPERM)
-		return "no right to use userfaultfd: run as root, or have root do `sysctl "
-		       "vm.unprivileged_userfaultfd=1` or give you access to /dev/userfaultfd";
-	if (error == ENOSYS)
-		return "this kernel has no userfaultfd; Linux 5.7 or newer with CONFIG_USERFAULTFD is needed";
-	return strerror(error);
+	if (fd < 0)
+		return uffd_lacks(fd) ? uffd_lacks(fd) : strerror(-fd);
+	close(fd);
+	return NULL;
 }
 
 int run_pager_check(const struct run_options *options, const char *path, char ret_why[RUN_WHY_MAX])
@@ -147,7 +141,7 @@ static uint64_t window_size(const struct run_options *options, const struct run_
 static int set_environment(const struct run_options *options, const struct run_donors *donors,
 			   const struct run_report *report)
 {
-	char library[PATH_MAX], preload[2 * PATH_MAX], key[PATH_MAX], backup[PATH_MAX];
+	char library[PATH_MAX], preload[2 * PATH_MAX], key[PATH_MAX], backup[PATH_MAX], pids[32] = "";
 	const char *others = getenv("LD_PRELOAD");
 	int error = find_library(library);
 
@@ -170,6 +164,7 @@ static int set_environment(const struct run_options *options, const struct run_d
 	set_text("FARPAGE_KEY_FILE", options->key_file ? key : NULL);
 	set_text("FARPAGE_DONORS_FILE", options->donors_file);
 	set_text("FARPAGE_REPORT", report->path);
+	set_text("FARPAGE_REPORT_PIDS", readlink("/proc/self/ns/pid", pids, sizeof pids - 1) > 0 ? pids : NULL);
 	set_text("FARPAGE_USER", user_name());
 	set_number("FARPAGE_LOCAL", options->local);
 	set_number("FARPAGE_WINDOW", window_size(options, donors));

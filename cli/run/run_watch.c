@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -76,6 +77,16 @@ static void add(struct run_watch *watch, const struct watched *pager)
 	close(pager->uffd);
 }
 
+/* Returns true if process @pid has another PID namespace than this process. */
+static bool has_other_pids(pid_t pid)
+{
+	struct stat own, other;
+	char path[32];
+
+	snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)pid);
+	return stat("/proc/self/ns/pid", &own) || stat(path, &other) || own.st_ino != other.st_ino;
+}
+
 /* Records the end of the pagers of process @pid, which has executed another program. */
 static void end_pagers_of(struct run_watch *watch, pid_t pid)
 {
@@ -86,7 +97,8 @@ static void end_pagers_of(struct run_watch *watch, pid_t pid)
 
 static void add_told(struct run_watch *watch, const struct report_pager *told)
 {
-	struct watched pager = {.pid = told->pid, .base = told->base, .length = told->length};
+	struct watched pager = {
+	    .pid = told->pid, .base = told->base, .length = told->length, .foreign = has_other_pids(told->pid)};
 
 	end_pagers_of(watch, told->pid);
 	pager.pidfd = (int)syscall(SYS_pidfd_open, told->pid, 0);
@@ -107,7 +119,20 @@ static void read_told(struct run_watch *watch)
 		add_told(watch, &told);
 }
 
-/* Kills the processes that have faulted on memory whose pager has ended. */
+/* Kills process @pid, which shares the memory of @pager. Does not kill if @pid is of another PID namespace. */
+static void stop_sharer(const struct watched *pager, pid_t pid)
+{
+	if (pager->foreign)
+		log_error("process %d of a PID namespace shares the memory of process %d, which was partly far and has "
+			  "ended: it waits until somebody ends it",
+			  pid, pager->pid);
+	else if (kill(pid, SIGKILL) == 0)
+		log_error("process %d shares the memory of process %d, which was partly far and has ended: it is "
+			  "stopped",
+			  pid, pager->pid);
+}
+
+/* Handles the faults on memory whose pager has ended. */
 static void stop_sharers(struct run_watch *watch, unsigned index)
 {
 	const struct watched pager = watch->pagers[index];
@@ -115,12 +140,12 @@ static void stop_sharers(struct run_watch *watch, unsigned index)
 
 	while (uffd_read(pager.uffd, &message, 1) == 1) {
 		if (message.kind == UFFD_FORKED) {
-			add(watch, &(struct watched){pager.pid, -1, message.child, pager.base, pager.length});
-		} else if (message.kind != UFFD_OTHER && kill(message.thread, SIGKILL) == 0) {
-			log_error(
-			    "process %d shares the memory of process %d, which was partly far and has ended: it is "
-			    "stopped",
-			    message.thread, pager.pid);
+			struct watched child = pager;
+
+			child.uffd = message.child;
+			add(watch, &child);
+		} else if (message.kind != UFFD_OTHER) {
+			stop_sharer(&pager, message.thread);
 		}
 	}
 }

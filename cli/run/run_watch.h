@@ -14,6 +14,9 @@
  * - processes whose userfaultfd `farpage run` may not copy, because they changed their user or are not dumpable;
  * - processes that outlive `farpage run`.
  *
+ * Processes of another PID namespace are not killed, because the userfaultfd names them by PIDs of that namespace. They
+ * wait, and a line says so.
+ *
  * If the parent executes another program, its pager ends as well. `farpage run` notices this only when that program
  * ends or starts a pager.
  *
@@ -35,8 +38,9 @@ struct run_watch {
 	unsigned count;
 	struct watched {
 		pid_t pid;
-		int pidfd; /* -1 if the process has ended and its memory still exists */
-		int uffd;  /* a copy of the process's userfaultfd */
+		int pidfd;    /* -1 if the process has ended and its memory still exists */
+		int uffd;     /* a copy of the process's userfaultfd */
+		bool foreign; /* of another PID namespace than this process: `uffd` names threads by PIDs of that one */
 		uintptr_t base;
 		uint64_t length;
 	} pagers[RUN_WATCH_MAX];

@@ -304,7 +304,7 @@ static int ring_set_up(struct backup_disk *disk)
 		error = disk->event < 0 ? -errno : io_uring_register_eventfd(&disk->ring, disk->event);
 	if (error < 0)
 		log_error("cannot write the backup %s: io_uring: %s%s", disk->path, format_errno(error),
-			  error == -EPERM ? " (see kernel.io_uring_disabled)" : "");
+			  error == -EPERM || error == -ENOSYS ? "; `farpage doctor` says what to do" : "");
 	return error;
 }
 

@@ -283,7 +283,8 @@ static void tell_unfollowed(int number, siginfo_t *info, void *unused)
 	count_stopped();
 	log_error(
 	    "process %d was forked from one with far memory and continues without executing another program, which "
-	    "works as root only: it is stopped; as root, farpage run --engine swap can run such programs, too",
+	    "needs CAP_SYS_PTRACE: it is stopped; run farpage as root (in a container: --cap-add SYS_PTRACE), or use "
+	    "--engine swap",
 	    getpid());
 }
 

@@ -5,13 +5,35 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static const struct report *claimed;
+static pid_t outer_pid; /* this process's PID in the PID namespace of `farpage run` */
 
-struct pager_counters *report_claim(const char *path)
+/* Returns true if this process has the PID namespace @pids, or if @pids is NULL. */
+static bool has_pids(const char *pids)
+{
+	char own[32] = "";
+
+	return !pids || (readlink("/proc/self/ns/pid", own, sizeof own - 1) > 0 && strcmp(own, pids) == 0);
+}
+
+/* Returns this process's PID in the PID namespace of /proc, or 0 if there is no /proc. */
+static pid_t pid_of_proc(void)
+{
+	char text[16];
+	ssize_t length = readlink("/proc/self", text, sizeof text);
+	pid_t pid = 0;
+
+	for (ssize_t i = 0; i < length; i++)
+		pid = pid * 10 + text[i] - '0';
+	return pid;
+}
+
+struct pager_counters *report_claim(const char *path, const char *pids)
 {
 	struct stat status;
 
@@ -19,10 +41,10 @@ struct pager_counters *report_claim(const char *path)
 		return NULL;
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
-		/* Other errors mean that `farpage run` has ended. */
-		if (errno == EACCES)
+		/* Otherwise `farpage run` has ended. */
+		if (errno == EACCES || !has_pids(pids))
 			log_warning("process %d may not report to farpage run, because it has another user, fewer "
-				    "rights or a user namespace of its own: the summary does not count its memory",
+				    "rights or namespaces of its own: the summary does not count its memory",
 				    getpid());
 		return NULL;
 	}
@@ -37,10 +59,11 @@ struct pager_counters *report_claim(const char *path)
 		return NULL;
 	}
 	claimed = report;
+	outer_pid = pid_of_proc();
 	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
 		int32_t free_slot = 0;
 
-		if (__atomic_compare_exchange_n(&report->slots[i].pid, &free_slot, getpid(), false, __ATOMIC_ACQ_REL,
+		if (__atomic_compare_exchange_n(&report->slots[i].pid, &free_slot, outer_pid, false, __ATOMIC_ACQ_REL,
 						__ATOMIC_RELAXED))
 			return &report->slots[i].counters;
 	}
@@ -49,7 +72,7 @@ struct pager_counters *report_claim(const char *path)
 
 void report_pager(int uffd, const struct window *window)
 {
-	const struct report_pager pager = {getpid(), uffd, (uintptr_t)window->base, window->length};
+	const struct report_pager pager = {outer_pid, uffd, (uintptr_t)window->base, window->length};
 	int fd = claimed ? open(claimed->told, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
 
 	if (fd < 0)

@@ -78,83 +78,69 @@ static bool take_text(struct settings *settings, const char *value, const char *
 	return *ret_text != NULL;
 }
 
+enum kind { SIZE, NUMBER, FLAG, TEXT, DONORS };
+
+/* The variables, without PREFIX, and where their values go in struct settings. */
+static const struct variable {
+	const char *name;
+	enum kind kind;
+	size_t offset;
+} variables[] = {
+    {"LOCAL", SIZE, offsetof(struct settings, options.local)},
+    {"DONORS", DONORS, 0},
+    {"DONORS_FILE", TEXT, offsetof(struct settings, donors_file)},
+    {"KEY_FILE", TEXT, offsetof(struct settings, options.key_file)},
+    {"REPLICAS", NUMBER, offsetof(struct settings, options.replicas)},
+    {"TIMEOUT_MS", NUMBER, offsetof(struct settings, options.timeout_ms)},
+    {"PREFETCH", NUMBER, offsetof(struct settings, options.prefetch_pages)},
+    {"SPIN_US", NUMBER, offsetof(struct settings, options.spin_us)},
+    {"SCRUB_RATE", SIZE, offsetof(struct settings, options.scrub_rate)},
+    {"ENCRYPT", FLAG, offsetof(struct settings, options.encrypt)},
+    {"UNSAFE_DIO", FLAG, offsetof(struct settings, options.unsafe_dio)},
+    {"VERBOSE", FLAG, offsetof(struct settings, verbose)},
+    {"BACKUP", TEXT, offsetof(struct settings, options.backup)},
+    {"WINDOW", SIZE, offsetof(struct settings, options.window)},
+    {"REPORT", TEXT, offsetof(struct settings, report)},
+    {"REPORT_PIDS", TEXT, offsetof(struct settings, report_pids)},
+    {"USER", TEXT, offsetof(struct settings, user)},
+    {"START_BYTES", SIZE, offsetof(struct settings, start_bytes)},
+};
+
+/* Returns false if @value is not a value for @variable. */
+static bool take_value(struct settings *settings, const struct variable *variable, const char *value)
+{
+	void *target = (char *)settings + variable->offset;
+
+	switch (variable->kind) {
+	case SIZE:
+		return take_size(value, target);
+	case NUMBER:
+		return take_number(value, target);
+	case FLAG:
+		return take_flag(value, target);
+	case TEXT:
+		return take_text(settings, value, target);
+	case DONORS:
+		return take_donors(settings, value);
+	}
+	return false;
+}
+
+/* Takes the value of @entry, which is "NAME=VALUE", if the name is one of farpage's. */
 static void take(struct settings *settings, const char *entry)
 {
-	static const char *const names[] = {"LOCAL",       "DONORS",  "KEY_FILE", "TIMEOUT_MS",  "PREFETCH",
-					    "SPIN_US",     "WINDOW",  "REPORT",   "START_BYTES", "REPLICAS",
-					    "SCRUB_RATE",  "ENCRYPT", "BACKUP",   "UNSAFE_DIO",  "VERBOSE",
-					    "DONORS_FILE", "USER"};
+	size_t length = strcspn(entry, "=");
 
-	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
+	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0 || !entry[length])
 		return;
-	entry += strlen(PREFIX);
-	const char *value = strchr(entry, '=');
-	if (!value)
-		return;
-	size_t length = (size_t)(value++ - entry);
-	unsigned name = 0;
-	while (name < sizeof names / sizeof *names &&
-	       (strlen(names[name]) != length || strncmp(names[name], entry, length) != 0))
-		name++;
-	struct farpage_options *options = &settings->options;
-	bool good = true;
-	switch (name) {
-	case 0:
-		good = take_size(value, &options->local);
-		break;
-	case 1:
-		good = take_donors(settings, value);
-		break;
-	case 2:
-		good = take_text(settings, value, &options->key_file);
-		break;
-	case 3:
-		good = take_number(value, &options->timeout_ms);
-		break;
-	case 4:
-		good = take_number(value, &options->prefetch_pages);
-		break;
-	case 5:
-		good = take_number(value, &options->spin_us);
-		break;
-	case 6:
-		good = take_size(value, &options->window);
-		break;
-	case 7:
-		good = take_text(settings, value, &settings->report);
-		break;
-	case 8:
-		good = take_size(value, &settings->start_bytes);
-		break;
-	case 9:
-		good = take_number(value, &options->replicas);
-		break;
-	case 10:
-		good = take_size(value, &options->scrub_rate);
-		break;
-	case 11:
-		good = take_flag(value, &options->encrypt);
-		break;
-	case 12:
-		good = take_text(settings, value, &options->backup);
-		break;
-	case 13:
-		good = take_flag(value, &options->unsafe_dio);
-		break;
-	case 14:
-		good = take_flag(value, &settings->verbose);
-		break;
-	case 15:
-		good = take_text(settings, value, &settings->donors_file);
-		break;
-	case 16:
-		good = take_text(settings, value, &settings->user);
-		break;
-	default:
-		break; /* a variable of another program of farpage */
+	for (unsigned i = 0; i < sizeof variables / sizeof *variables; i++) {
+		const char *name = variables[i].name;
+
+		if (strlen(PREFIX) + strlen(name) == length &&
+		    strncmp(entry + strlen(PREFIX), name, strlen(name)) == 0 &&
+		    !take_value(settings, &variables[i], entry + length + 1))
+			settings->wrong = name;
 	}
-	if (!good)
-		settings->wrong = names[name];
 }
 
 /* Reads the initial environment. Skips entries longer than the buffer, because farpage has none. */

@@ -14,6 +14,7 @@
  *   FARPAGE_BACKUP       absolute path of a file or block device: as in struct farpage_options
  *   FARPAGE_WINDOW       address space to reserve, a size
  *   FARPAGE_REPORT       absolute path of the report file (pager/counters.h)
+ *   FARPAGE_REPORT_PIDS  the PID namespace of `farpage run`, as /proc/self/ns/pid names it
  *   FARPAGE_USER         name of the user who runs the program, for the donors' operators
  *   FARPAGE_START_BYTES  allocated bytes that start the pager, a size
  */
@@ -33,6 +34,7 @@ struct settings {
 	uint64_t start_bytes;
 	bool verbose;
 	const char *report;      /* or NULL */
+	const char *report_pids; /* or NULL */
 	const char *donors_file; /* or NULL */
 	const char *user;        /* or NULL */
 	const char *wrong;       /* the variable whose value is invalid, or NULL */

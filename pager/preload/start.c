@@ -130,7 +130,7 @@ static void start_pager(void)
 	preload_mark();
 	if (child_open())
 		preload_give_up("cannot follow forks: this kernel has no pidfd_open (Linux 5.3)");
-	preload.counters = report_claim(settings->report);
+	preload.counters = report_claim(settings->report, settings->report_pids);
 	if (pager_connect(&settings->options, donors_file, settings->user, preload.window.length, &store)) {
 		fail();
 		return;

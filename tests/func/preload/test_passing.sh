@@ -79,6 +79,18 @@ if unshare --user --map-root-user true 2>"$FOLDER/err"; then
 else
 	ok 0 "a process says that it may not report from a user namespace of its own # SKIP no user namespaces here"
 fi
+namespaced=(unshare --pid --fork)
+if "${namespaced[@]}" --mount-proc true 2>"$FOLDER/err"; then
+	"${run[@]}" --stats "$FOLDER/stats" -- "${namespaced[@]}" perl -e "$big" >"$FOLDER/out" 2>"$FOLDER/err"
+	expect "a process in a PID namespace of its own prints what it prints without farpage" "$(perl -e "$big")" \
+		"$(<"$FOLDER/out")"
+	expect "a process in a PID namespace of its own is counted" 1 "$(stat_of "$FOLDER/stats" processes)"
+	"${run[@]}" -- "${namespaced[@]}" --mount-proc perl -e "$big" >"$FOLDER/out" 2>"$FOLDER/err"
+	matches "a process with a /proc of its own says that it may not report" \
+		'^farpage: process [0-9]+ may not report to farpage run, because ' "$(grep 'may not report' "$FOLDER/err")"
+else
+	ok 0 "a process in a PID namespace of its own is counted # SKIP no PID namespaces here"
+fi
 printf '[run]\nlocal = 16M\nquiet = yes\n' >"$FOLDER/farpage.conf"
 expect "farpage run takes options from the file of --config" "from a file" \
 	"$("$FARPAGE" run --config "$FOLDER/farpage.conf" "${DONORS[@]}" -- echo from a file 2>&1)"

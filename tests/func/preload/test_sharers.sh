@@ -29,4 +29,18 @@ expect "clone: a process that needs no far page lives on when its maker executes
 	alive "$(sharer clone plain exec)"
 expect "clone: a process that needs a far page is stopped when its maker has executed a program" \
 	"" "$(sharer clone far exec)"
+
+# farpage run may not kill processes of another PID namespace. They wait until the namespace's first process ends.
+if unshare --pid --fork true 2>"$FOLDER/err"; then
+	# shellcheck disable=SC2016 # the inner shell expands its arguments
+	victim=unshare sharer --pid --fork sh -c '
+		"$0" vfork far
+		for i in $(seq 300); do grep -q "PID namespace" "$1" && break; sleep 0.1; done' "$1" "$FOLDER/err" >"$FOLDER/out"
+	expect "a process in a PID namespace waits for its far page when its maker has ended" "" "$(<"$FOLDER/out")"
+	matches "a line says why the process in a PID namespace waits" \
+		"^farpage: process [0-9]+ of a PID namespace shares the memory of process [0-9]+, .* has ended: it waits" \
+		"$(<"$FOLDER/err")"
+else
+	ok 0 "a process in a PID namespace waits for its far page when its maker has ended # SKIP no PID namespaces here"
+fi
 tap_done

@@ -59,7 +59,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), memory[-1])"
 unfollowed "$child"
 expect "SIGSEGV stops an unfollowed child that reads far memory" "0 -11 120" "$status $out"
 matches "a line says that the unfollowed child is stopped" \
-	"was forked from one with far memory .* root only: it is stopped" "$err"
+	"was forked from one with far memory .* needs CAP_SYS_PTRACE: it is stopped; run farpage as root" "$err"
 expect "the line about the unfollowed child appears once" 1 "$(grep -c "was forked" <<<"$err")"
 expect "--stats counts the stopped child" 1 "$(stat_of "$stats" children_stopped)"
 matches "the summary counts the stopped child" "1 forked child stopped" "$(tail -n 1 <<<"$err")"

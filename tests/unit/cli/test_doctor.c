@@ -269,7 +269,7 @@ static void rights_and_features_of_userfaultfd_are_judged(void)
 	says("faults.forks", &host, PASS, "seen", "", "doctor passes a host where forks are seen");
 	host.uffd.moves = host.uffd.sees_forks = false;
 	says("faults.paging", &host, FAIL, "UFFDIO_MOVE", "6.8", "doctor fails a kernel without UFFDIO_MOVE");
-	says("faults.forks", &host, WARN, "not seen", "CAP_SYS_PTRACE",
+	says("faults.forks", &host, WARN, "not seen", "--cap-add SYS_PTRACE",
 	     "doctor warns of a client without the right to see forks");
 	host.uffd.poisons = false;
 	says("faults.paging", &host, FAIL, "; no UFFDIO_POISON", "6.8",
@@ -288,6 +288,9 @@ static void rights_and_features_of_userfaultfd_are_judged(void)
 	host.uffd.open = -ENOSYS;
 	says("faults.right", &host, FAIL, "no userfaultfd", "CONFIG_USERFAULTFD",
 	     "doctor fails a kernel without userfaultfd");
+	host.filtered = true;
+	says("faults.right", &host, FAIL, "no /dev/userfaultfd", "--device",
+	     "doctor asks for a container's device if a filter hides userfaultfd");
 	host.uffd.open = -EINVAL;
 	says("faults.right", &host, FAIL, "does not work", "write-protection",
 	     "doctor fails a kernel without write-protection");
@@ -320,7 +323,12 @@ static void kernel_and_processors_are_judged(void)
 	     "doctor warns of an io_uring that is switched off");
 	host.kernel.ring = -EPERM;
 	host.kernel.ring_disabled = -ENOENT;
+	says("kernel.io_uring", &host, WARN, "backup", "seccomp", "doctor warns of an io_uring that is not permitted");
+	host.kernel.ring = -ENOSYS;
+	host.filtered = true;
 	says("kernel.io_uring", &host, WARN, "backup", "seccomp", "doctor warns of an io_uring that a container hides");
+	host.filtered = false;
+	says("kernel.io_uring", &host, WARN, "backup", "5.19", "doctor warns of a kernel without io_uring");
 	host.kernel.ring = -EINVAL;
 	host.kernel.ring_disabled = 0;
 	says("kernel.io_uring", &host, WARN, "backup", "5.19", "doctor warns of a kernel too old for io_uring");

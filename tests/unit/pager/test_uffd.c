@@ -6,9 +6,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PAGES = 32, LANDING = 8 };
@@ -193,13 +199,59 @@ static void closing_wakes_who_waits(void)
 	ok(uffd.fd == -1 && uffd.mover == -1, "closed descriptors are forgotten");
 }
 
+/* Has the kernel answer userfaultfd(2) of this process with @error. */
+static int filter_set(unsigned error)
+{
+	struct sock_filter code[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* Returns 0 if uffd_new() works in a process whose userfaultfd(2) fails with @error, or else what it returns. */
+static int new_under_filter(unsigned error)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (child == 0) {
+		int fd = filter_set(error) ? -E2BIG : uffd_new(O_NONBLOCK);
+
+		_exit(fd < 0 ? -fd : 0);
+	}
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+}
+
+/* A container's filter hides userfaultfd(2), and the container may have been given the device. */
+static void the_device_replaces_a_hidden_system_call(void)
+{
+	bool device = access("/dev/userfaultfd", R_OK | W_OK) == 0;
+
+	ok(new_under_filter(EPERM) == (device ? 0 : -EPERM),
+	   "a process to which a filter forbids userfaultfd has the device");
+	ok(new_under_filter(ENOSYS) == (device ? 0 : -ENOSYS),
+	   "a process from which a filter hides userfaultfd has the device");
+	ok(strstr(uffd_lacks(-EPERM), "--device /dev/userfaultfd") &&
+	       strstr(uffd_lacks(-ENOSYS), "--device /dev/userfaultfd"),
+	   "the line about a lacking right names the device for containers");
+	ok(!uffd_lacks(-EINVAL) && !uffd_lacks(3), "other results have no such line");
+}
+
 int main(void)
 {
-	int result = begin();
+	int fd = uffd_new(0);
 
-	if (userfaultfd_is_denied(result))
+	if (userfaultfd_is_denied(fd))
 		return tap_skip_all("no right to userfaultfd");
-	ok(result == 0, "memory and its landing area are registered");
+	close(fd);
+	the_device_replaces_a_hidden_system_call(); /* forks, so no memory may be registered yet */
+	ok(begin() == 0, "memory and its landing area are registered");
 	ok(uffd_can_move() == (uffd.mover >= 0), "a mover is open if the kernel can move pages");
 	a_fault_tells_who_touched_what();
 	placing_stops_at_what_is_there();
