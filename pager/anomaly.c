@@ -6,16 +6,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void anomaly_dropped(struct core *core, uint64_t page)
+void anomaly_dropped(struct core *core)
 {
-	uint64_t before = __atomic_fetch_add(&core->counters->dropped, 1, __ATOMIC_RELAXED);
-
-	if (before & (before + 1))
-		return; /* only powers of two are logged */
-	log_warning(
-	    "memory at %p of process %d was dropped by something farpage did not see, and reads as zeroes (%llu "
-	    "pages so far)",
-	    (void *)core_address(core, page), getpid(), (unsigned long long)before + 1);
+	if (__atomic_fetch_add(&core->counters->dropped, 1, __ATOMIC_RELAXED) == 0)
+		log_warning(
+		    "process %d drops memory by system calls of its own, as Go programs do: dropped pages that are "
+		    "here read as zeroes, but far pages keep their contents",
+		    getpid());
 }
 
 void anomaly_stop(struct core *core, uint64_t page, const char *what)

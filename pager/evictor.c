@@ -261,7 +261,7 @@ static unsigned evict(struct evictor *evictor, const uint64_t *pages, const bool
 			left++;
 			break;
 		case TAKE_ABSENT:
-			anomaly_dropped(core, taken[i].page);
+			anomaly_dropped(core);
 			trace_left(taken[i].page, NULL);
 			store_discard(core->store, taken[i].page, 1);
 			settle(evictor, taken[i].page, PAGE_UNTOUCHED, 0);

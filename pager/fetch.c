@@ -68,7 +68,7 @@ static bool was_needed_soon(struct core *core, uint64_t page)
 static void placed(struct core *core, uint64_t page, uint32_t count, const struct origin *origin)
 {
 	if (count && origin == &fetch_resident)
-		anomaly_dropped(core, page);
+		anomaly_dropped(core);
 	for (uint32_t i = 0; i < count; i++) {
 		bool proven = origin->from == PAGE_RETURNING ||
 			      (origin->from == PAGE_FETCHING && was_needed_soon(core, page + i));

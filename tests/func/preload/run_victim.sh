@@ -26,8 +26,9 @@ stats=$FOLDER/stats
 export CHILD_MB=4
 options=()
 [ "$mode" = far ] || options=(--encrypt)
-"$FARPAGE" run --local "$local" "${options[@]}" "${DONORS[@]}" --stats "$stats" --quiet -- "$victim" >"$FOLDER/tap"
+"$FARPAGE" run --local "$local" "${options[@]}" "${DONORS[@]}" --stats "$stats" --quiet -- "$victim" >"$FOLDER/tap" 2>"$FOLDER/err"
 status=$?
+cat "$FOLDER/err" >&2
 grep -v '^1\.\.' "$FOLDER/tap"
 TAP_COUNT=$(grep -Ec '^(not )?ok ' "$FOLDER/tap")
 check "the program prints its TAP plan at its end" grep -q '^1\.\.' "$FOLDER/tap"
@@ -39,6 +40,7 @@ check "the program's resident memory stays within --local" \
 dropped=$(stat_of "$stats" dropped_pages)
 [ "$(basename "$victim")" = victim_dropped ] && [ "$dropped" -gt 0 ] || [ "$dropped" -eq 0 ]
 ok $? "dropped_pages counts pages only for a program that drops some ($dropped)"
+expect "one line reports dropped pages" $((dropped > 0)) "$(grep -c "drops memory by system calls" "$FOLDER/err")"
 if [ "$(basename "$victim")" = victim_readers ]; then
 	[ "$(stat_of "$stats" faults_far)" -gt 100000 ]
 	ok $? "the statistics count the faults of forked children"
