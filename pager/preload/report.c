@@ -21,7 +21,7 @@ static bool has_pids(const char *pids)
 	return !pids || (readlink("/proc/self/ns/pid", own, sizeof own - 1) > 0 && strcmp(own, pids) == 0);
 }
 
-/* Returns this process's PID in the PID namespace of /proc, or 0 if there is no /proc. */
+/* Returns this process's PID in the PID namespace of /proc, or in its own if there is no /proc. */
 static pid_t pid_of_proc(void)
 {
 	char text[16];
@@ -30,7 +30,7 @@ static pid_t pid_of_proc(void)
 
 	for (ssize_t i = 0; i < length; i++)
 		pid = pid * 10 + text[i] - '0';
-	return pid;
+	return pid ? pid : getpid();
 }
 
 struct pager_counters *report_claim(const char *path, const char *pids)

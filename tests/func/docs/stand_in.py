@@ -334,6 +334,13 @@ def dev(words):
     return 0
 
 
+def podman(words):
+    """Runs `podman run --device DEVICE IMAGE COMMAND...` without a container."""
+    need(words[:2] == ["run", "--device"], f"podman {words}")
+    need(words[2] in (SOURCE / "pager/uffd.c").read_text(), f"farpage uses no device {words[2]}")
+    return run(*words[4:]).returncode
+
+
 def is_device(path):
     return not MAY["devices"] or stat.S_ISBLK(os.stat(path).st_mode)
 

@@ -26,7 +26,7 @@ DOCUMENTS = [Document(SOURCE / name) for name in
              ("README.md", "docs/guide.md", "docs/operations.md", "docs/library.md", "docs/faq.md")]
 PLAIN = ("cat", "cc", "as", "ld", "mkdir", "pkg-config", "rm", "seq")
 STOOD_IN = ("apt", "apt-get", "chown", "curl", "dcb", "farpage", "farpage-memserver", "ip", "journalctl", "meson",
-            "mkfs.ext4", "modprobe", "mount", "scp", "shutdown", "ssh", "sudo", "sysctl", "systemctl",
+            "mkfs.ext4", "modprobe", "mount", "podman", "scp", "shutdown", "ssh", "sudo", "sysctl", "systemctl",
             "systemd-sysusers", "usermod")
 PROGRAMS = {"farpage-memserver": os.environ["FARPAGE_MEMSERVER"],
             "farpage-blockdev": BUILD / "blockdev/farpage-blockdev"}
@@ -56,8 +56,10 @@ def adapt(command, root):
 
 
 def outside(command, root):
-    """Returns the paths of a command that are not below @root. A command with such paths does not run."""
-    return [path for path in re.findall(r"(?<![\w.:/}@-])/\w[\w./-]*", command) if not path.startswith(str(root))]
+    """Returns the paths of a command that are not below @root. A command with such paths does not run, except that a
+    container may be given userfaultfd."""
+    return [path for path in re.findall(r"(?<![\w.:/}@-])/\w[\w./-]*", command)
+            if not path.startswith(str(root)) and path != "/dev/userfaultfd"]
 
 
 def pager_is_possible():
@@ -186,7 +188,7 @@ class Names:
         return None
 
 
-OTHERS = {"no-zygote", "now", "long", "no-vm"} # options of other programs
+OTHERS = {"no-zygote", "now", "long", "no-vm", "device", "cap-add", "ulimit"} # options of other programs
 
 
 def wrong_names(document, names):
