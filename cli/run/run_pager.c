@@ -43,8 +43,7 @@ struct pager_run {
 	struct run_watch watch;
 	struct run_report report;
 	struct run_coverage coverage;
-	struct run_live *live;        /* NULL if there is none */
-	uint64_t together_peak_bytes; /* see run_report.h */
+	struct run_live *live; /* NULL if there is none */
 };
 
 /* Returns a line that says why this process cannot use userfaultfd, or NULL if it can. The process may lack a right, or
@@ -190,7 +189,7 @@ static uint64_t computing_so_far(const struct report *report)
 		pid_t pid = __atomic_load_n(&report->slots[i].pid, __ATOMIC_ACQUIRE);
 		struct process process;
 
-		if (pid && process_look(pid, &process) == 0)
+		if (pid > 0 && process_look(pid, &process) == 0)
 			sum += process.user_ns;
 	}
 	return sum;
@@ -203,8 +202,6 @@ static void live_update(struct pager_run *run)
 						 .computing_ns = computing_so_far(run->report.shared)}};
 
 	run_report_sum(&run->report, &summary);
-	if (summary.resident_now > run->together_peak_bytes)
-		run->together_peak_bytes = summary.resident_now;
 	run_live_begin(run->live);
 	run->live->resident_bytes = summary.resident_now;
 	run->live->far_bytes = summary.far_now;
@@ -218,11 +215,14 @@ static void live_update(struct pager_run *run)
 static void look(void *engine, pid_t child)
 {
 	struct pager_run *run = engine;
+	struct run_summary unused = {0};
 
 	if (!run->coverage.ended)
 		run_coverage_look(&run->coverage, child);
 	if (run_live_is_due(run->live))
 		live_update(run);
+	else
+		run_report_sum(&run->report, &unused); /* frees slots */
 }
 
 static bool wait_for(void *engine, int fd, bool for_rest)
@@ -233,11 +233,10 @@ static bool wait_for(void *engine, int fd, bool for_rest)
 }
 
 /* Prints the summary at the end. Returns false if the run fails because of --strict. */
-static bool report_end(const struct run_options *options, const struct pager_run *run, uint64_t started_ns)
+static bool report_end(const struct run_options *options, struct pager_run *run, uint64_t started_ns)
 {
 	struct rusage usage;
-	struct run_summary summary = {.together_peak_bytes = run->together_peak_bytes,
-				      .outside_bytes = run->coverage.outside_bytes,
+	struct run_summary summary = {.outside_bytes = run->coverage.outside_bytes,
 				      .advice = {.local_bytes = options->local, .wall_ns = clock_now() - started_ns}};
 
 	if (!getrusage(RUSAGE_CHILDREN, &usage)) {

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <json-c/json.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,14 +50,18 @@ void run_report_close(struct run_report *report)
 	report->shared = NULL;
 }
 
-/* Adds the counts of one process. Peaks of far memory are added as if they had occurred at the same time. */
-static void add(struct farpage_stats *sum, const struct farpage_stats *one)
+static uint64_t larger(uint64_t one, uint64_t other)
 {
+	return one > other ? one : other;
+}
+
+/* Adds the counts of one process, except children_stopped. */
+static void stats_add(struct farpage_stats *sum, const struct farpage_stats *one)
+{
+	sum->resident_peak_bytes = larger(sum->resident_peak_bytes, one->resident_peak_bytes);
+	sum->far_peak_bytes = larger(sum->far_peak_bytes, one->far_peak_bytes);
 	sum->resident_bytes += one->resident_bytes;
-	if (one->resident_peak_bytes > sum->resident_peak_bytes)
-		sum->resident_peak_bytes = one->resident_peak_bytes;
 	sum->far_bytes += one->far_bytes;
-	sum->far_peak_bytes += one->far_peak_bytes;
 	sum->faults += one->faults;
 	sum->faults_far += one->faults_far;
 	sum->faults_buffered += one->faults_buffered;
@@ -69,47 +74,90 @@ static void add(struct farpage_stats *sum, const struct farpage_stats *one)
 	sum->lost_pages += one->lost_pages;
 	sum->held_bytes += one->held_bytes;
 	sum->dropped_pages += one->dropped_pages;
-	sum->children_stopped += one->children_stopped;
 	sum->backup_behind += one->backup_behind;
 	sum->backup_reads += one->backup_reads;
 	sum->backup_writes += one->backup_writes;
 }
 
-void run_report_sum(const struct run_report *report, struct run_summary *summary)
+static void sums_add(struct run_sums *sums, const struct pager_counters *counters)
 {
-	static struct histogram faults, depths;
+	struct farpage_stats stats;
 
-	memset(&summary->stats, 0, sizeof summary->stats);
-	memset(&faults, 0, sizeof faults);
-	memset(&depths, 0, sizeof depths);
-	summary->processes = 0;
-	summary->advice.pager_ns = 0;
-	summary->advice.wanted_bytes = summary->resident_now = summary->far_now = 0;
+	counters_read(counters, &stats);
+	stats_add(&sums->stats, &stats);
+	histogram_add(&sums->faults, &counters->fault_ns);
+	histogram_add(&sums->depths, &counters->depths);
+	sums->pager_ns += __atomic_load_n(&counters->handler_user_ns, __ATOMIC_RELAXED) +
+			  __atomic_load_n(&counters->evictor_user_ns, __ATOMIC_RELAXED);
+	sums->wanted_bytes = larger(sums->wanted_bytes, stats.resident_peak_bytes + stats.far_peak_bytes);
+	sums->processes++;
+}
+
+static void clear(struct pager_counters *counters)
+{
+	const size_t kept = offsetof(struct pager_counters, children_stopped), next = kept + sizeof(uint64_t);
+
+	memset(counters, 0, kept);
+	memset((char *)counters + next, 0, sizeof *counters - next);
+}
+
+static bool has_ended(pid_t pid)
+{
+	return pid == REPORT_ENDED || (kill(pid, 0) && errno == ESRCH);
+}
+
+/* Adds the counts of processes that have ended to report->ended, and frees their slots. */
+static void free_slots(struct run_report *report)
+{
 	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
-		struct farpage_stats stats;
-		const struct pager_counters *counters = &report->shared->slots[i].counters;
-		pid_t pid = __atomic_load_n(&report->shared->slots[i].pid, __ATOMIC_ACQUIRE);
+		int32_t *slot_pid = &report->shared->slots[i].pid, pid = __atomic_load_n(slot_pid, __ATOMIC_ACQUIRE);
+		struct pager_counters *counters = &report->shared->slots[i].counters;
 
-		if (!pid)
+		if (!pid || !has_ended(pid))
 			continue;
-		counters_read(counters, &stats);
-		add(&summary->stats, &stats);
-		histogram_add(&faults, &counters->fault_ns);
-		histogram_add(&depths, &counters->depths);
-		summary->advice.pager_ns += __atomic_load_n(&counters->handler_user_ns, __ATOMIC_RELAXED) +
-					    __atomic_load_n(&counters->evictor_user_ns, __ATOMIC_RELAXED);
-		if (kill(pid, 0) == 0 || errno == EPERM) {
-			summary->resident_now += stats.resident_bytes + counters_children(counters);
-			summary->far_now += stats.far_bytes;
-		}
-		if (stats.resident_peak_bytes + stats.far_peak_bytes > summary->advice.wanted_bytes)
-			summary->advice.wanted_bytes = stats.resident_peak_bytes + stats.far_peak_bytes;
-		summary->processes++;
+		sums_add(&report->ended, counters);
+		clear(counters);
+		__atomic_store_n(slot_pid, 0, __ATOMIC_RELEASE);
 	}
-	summary->stats.fault_p50_ns = histogram_quantile(&faults, 500);
-	summary->stats.fault_p99_ns = histogram_quantile(&faults, 990);
-	summary->advice.waiting_ns = histogram_sum(&faults);
-	advice_predict(&summary->advice, &depths);
+}
+
+void run_report_sum(struct run_report *report, struct run_summary *summary)
+{
+	static struct run_sums sums; /* too large for the stack */
+	struct farpage_stats stats;
+	uint64_t stopped = 0;
+
+	free_slots(report);
+	sums = report->ended;
+	/* The last memory of a process counts in this sum, but not in later ones. */
+	report->ended.stats.resident_bytes = report->ended.stats.far_bytes = 0;
+	report->ended.stats.held_bytes = report->ended.stats.backup_behind = 0;
+	summary->resident_now = summary->far_now = 0;
+	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
+		const struct pager_counters *counters = &report->shared->slots[i].counters;
+
+		stopped += __atomic_load_n(&counters->children_stopped, __ATOMIC_RELAXED);
+		if (__atomic_load_n(&report->shared->slots[i].pid, __ATOMIC_ACQUIRE) <= 0)
+			continue;
+		sums_add(&sums, counters);
+		counters_read(counters, &stats);
+		summary->resident_now += stats.resident_bytes + counters_children(counters);
+		summary->far_now += stats.far_bytes;
+	}
+	report->resident_peak = larger(report->resident_peak, summary->resident_now);
+	/* Processes that ended since the last sum count as if they had ended together. */
+	report->far_peak = larger(report->far_peak, sums.stats.far_bytes);
+	summary->stats = sums.stats;
+	summary->stats.children_stopped = stopped;
+	summary->stats.far_peak_bytes = larger(sums.stats.far_peak_bytes, report->far_peak);
+	summary->stats.fault_p50_ns = histogram_quantile(&sums.faults, 500);
+	summary->stats.fault_p99_ns = histogram_quantile(&sums.faults, 990);
+	summary->processes = sums.processes;
+	summary->together_peak_bytes = report->resident_peak;
+	summary->advice.pager_ns = sums.pager_ns;
+	summary->advice.wanted_bytes = sums.wanted_bytes;
+	summary->advice.waiting_ns = histogram_sum(&sums.faults);
+	advice_predict(&summary->advice, &sums.depths);
 }
 
 const char *run_report_thrashed(double waited, uint64_t wanted, char text[RUN_THRASHED_MAX])

@@ -10,16 +10,26 @@
 
 #include <stdint.h>
 
+/* Sums of the counts of several processes. */
+struct run_sums {
+	struct farpage_stats stats; /* resident_peak_bytes is the largest of all processes, and so is far_peak_bytes */
+	struct histogram faults, depths;
+	uint64_t pager_ns, wanted_bytes; /* as in struct advice */
+	unsigned processes;
+};
+
 struct run_report {
 	struct report *shared;
 	char path[64]; /* the value of FARPAGE_REPORT */
 	int fd;
+	struct run_sums ended;            /* of processes that have ended */
+	uint64_t resident_peak, far_peak; /* the most bytes of all processes together that run_report_sum() has seen */
 };
 
 /* The sums at the end of a run. */
 struct run_summary {
 	struct farpage_stats stats; /* sums; resident_peak_bytes is the largest of all processes */
-	unsigned processes;         /* processes that started a pager */
+	unsigned processes;         /* programs that started a pager */
 	uint64_t peak_bytes;        /* largest resident set of any process, by the kernel's count */
 	uint64_t outside_bytes;     /* the most memory that one process had outside farpage's reach */
 	/* Bytes of the processes that still run. Pages of forked children count. */
@@ -32,8 +42,9 @@ struct run_summary {
    this pipe. Returns 0 or -errno. */
 int run_report_open(const char *told, struct run_report *ret_report);
 void run_report_close(struct run_report *report);
-/* Fills in the fields that come from the pagers' counts. The caller has filled in the other fields. */
-void run_report_sum(const struct run_report *report, struct run_summary *summary);
+/* Fills in the fields that come from the pagers' counts. The caller has filled in the other fields. Frees the slots of
+   processes that have ended, so it must be called often enough: a new process needs a free slot. */
+void run_report_sum(struct run_report *report, struct run_summary *summary);
 /* The size of the text of run_report_thrashed(). */
 #define RUN_THRASHED_MAX 128
 /* Writes a hint for the user if the command waited for far memory for more than half of its time, otherwise an

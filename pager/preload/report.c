@@ -33,6 +33,17 @@ static pid_t pid_of_proc(void)
 	return pid ? pid : getpid();
 }
 
+/* Ends the slot of the program that this process was before it executed the present one. */
+static void end_earlier(struct report *report)
+{
+	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
+		int32_t pid = outer_pid;
+
+		__atomic_compare_exchange_n(&report->slots[i].pid, &pid, REPORT_ENDED, false, __ATOMIC_ACQ_REL,
+					    __ATOMIC_RELAXED);
+	}
+}
+
 struct pager_counters *report_claim(const char *path, const char *pids)
 {
 	struct stat status;
@@ -60,6 +71,7 @@ struct pager_counters *report_claim(const char *path, const char *pids)
 	}
 	claimed = report;
 	outer_pid = pid_of_proc();
+	end_earlier(report);
 	for (unsigned i = 0; i < REPORT_SLOTS; i++) {
 		int32_t free_slot = 0;
 
@@ -67,6 +79,9 @@ struct pager_counters *report_claim(const char *path, const char *pids)
 						__ATOMIC_RELAXED))
 			return &report->slots[i].counters;
 	}
+	log_warning("process %d does not report to farpage run, because %d others do: the summary does not count its "
+		    "memory",
+		    getpid(), REPORT_SLOTS);
 	return NULL;
 }
 
