@@ -34,10 +34,10 @@ void counters_read(const struct pager_counters *counters, struct farpage_stats *
 /* Returns the bytes of local memory that the pager has given to forked children that live. */
 uint64_t counters_children(const struct pager_counters *counters);
 
-/* The report file of one `farpage run`: a header, and one slot for each process that has a pager. `farpage run` makes and
-   removes the file. A process claims a free slot by compare-and-swap of `pid` from 0. When the process has ended,
-   `farpage run` adds its counters to its own sums, sets them to 0 except children_stopped, and frees the slot. A process
-   that claims a slot sets REPORT_ENDED in the slot of an earlier program with its PID. */
+/* The report file of one `farpage run`: a header, and one slot for each process that has a pager. `farpage run` makes
+   and removes the file. A process claims a free slot by compare-and-swap of `pid` from 0. When the process has ended,
+   `farpage run` adds its counters to sums of its own, sets them to 0 except children_stopped, and frees the slot. A
+   process that claims a slot sets REPORT_ENDED in the slot of an earlier program with its PID. */
 #define REPORT_MAGIC 0x5250414652414651ull
 #define REPORT_SLOTS 256
 #define REPORT_ENDED (-1)
