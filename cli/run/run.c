@@ -225,6 +225,10 @@ int command_run(int argc, char **argv)
 		    "--unsafe-dio: what a device writes into far memory (O_DIRECT, io_uring, RDMA) may be lost");
 	if (*line && !options.quiet)
 		log_warning("%s", line);
+	if (!options.quiet && run_choice_starts_elsewhere(path))
+		log_warning(
+		    "%s has programs started where farpage does not reach them: let it start `farpage run` instead",
+		    argv[first]);
 	status =
 	    (engine == RUN_ENGINE_SWAP ? run_swap : run_pager)(&options, &donors, path, argv + first, &wait_status);
 	return status ? status : run_child_imitate(wait_status);

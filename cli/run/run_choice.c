@@ -9,6 +9,9 @@ static const char *const forkers[] = {
     "gunicorn", "uwsgi", "apache2", "httpd", "php-fpm", "postgres", "chromium", "chrome", "google-chrome",
 };
 
+/* Clients of daemons. The daemon starts the programs, so they have neither the library nor the control group. */
+static const char *const starters[] = {"docker", "podman", "nerdctl", "kubectl", "systemd-run"};
+
 static const char *name_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -20,6 +23,14 @@ static bool forks(const char *name)
 {
 	for (size_t i = 0; i < sizeof forkers / sizeof forkers[0]; i++)
 		if (strncmp(name, forkers[i], strlen(forkers[i])) == 0)
+			return true;
+	return false;
+}
+
+bool run_choice_starts_elsewhere(const char *path)
+{
+	for (size_t i = 0; i < sizeof starters / sizeof starters[0]; i++)
+		if (strcmp(name_of(path), starters[i]) == 0)
 			return true;
 	return false;
 }

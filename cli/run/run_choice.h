@@ -31,6 +31,9 @@ struct run_choice {
 
 /* Returns true if @name is a valid run_choice.wanted. */
 bool run_choice_is_name(const char *name);
+/* Returns true if the program at @path is known to have other programs started where no engine reaches them, for example
+   in containers. */
+bool run_choice_starts_elsewhere(const char *path);
 /*
  * Chooses the engine. @ret_line gets one line:
  * - normally the choice, its reason, and what the other engine would need;

@@ -91,6 +91,9 @@ if "${namespaced[@]}" --mount-proc true 2>"$FOLDER/err"; then
 else
 	ok 0 "a process in a PID namespace of its own is counted # SKIP no PID namespaces here"
 fi
+ln -s /bin/true "$FOLDER/podman"
+expect "one line says that the programs of podman have no far memory" 1 \
+	"$("${run[@]}" --engine pager -- "$FOLDER/podman" 2>&1 | grep -c 'started where farpage does not reach them')"
 printf '[run]\nlocal = 16M\nquiet = yes\n' >"$FOLDER/farpage.conf"
 expect "farpage run takes options from the file of --config" "from a file" \
 	"$("$FARPAGE" run --config "$FOLDER/farpage.conf" "${DONORS[@]}" -- echo from a file 2>&1)"

@@ -48,6 +48,15 @@ static void auto_takes_swap_for_what_the_pager_cannot_carry(void)
 	   "\"auto\" takes the pager with a warning for a server of many processes if swap cannot");
 }
 
+static void programs_that_start_others_elsewhere_are_known(void)
+{
+	ok(run_choice_starts_elsewhere("/usr/bin/podman") && run_choice_starts_elsewhere("docker"),
+	   "podman and docker have their containers started elsewhere");
+	ok(!run_choice_starts_elsewhere("/usr/bin/docker-credential") &&
+	       !run_choice_starts_elsewhere("/opt/podman/sort"),
+	   "other programs with such a name in their path do not");
+}
+
 static void no_engine_is_taken_if_neither_can(void)
 {
 	ok(choose("auto", "/bin/busybox", "/bin/busybox: it is static", "root: use sudo") == RUN_ENGINE_NONE &&
@@ -83,6 +92,7 @@ int main(void)
 {
 	auto_takes_the_pager_where_it_can();
 	auto_takes_swap_for_what_the_pager_cannot_carry();
+	programs_that_start_others_elsewhere_are_known();
 	no_engine_is_taken_if_neither_can();
 	a_named_engine_is_taken_or_refused();
 	names_of_engines_are_exact();
