@@ -31,8 +31,8 @@ struct run_choice {
 
 /* Returns true if @name is a valid run_choice.wanted. */
 bool run_choice_is_name(const char *name);
-/* Returns true if the program at @path is known to have other programs started where no engine reaches them, for example
-   in containers. */
+/* Returns true if the program at @path is known to have other programs started where no engine reaches them: in
+   containers, or as units of systemd. */
 bool run_choice_starts_elsewhere(const char *path);
 /*
  * Chooses the engine. @ret_line gets one line:
