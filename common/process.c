@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int process_look(pid_t pid, struct process *ret_process)
@@ -39,4 +40,16 @@ bool process_has_ended(pid_t pid)
 	struct process process;
 
 	return process_look(pid, &process) < 0 || (process.ended && process.threads <= 1);
+}
+
+bool process_shares_namespace(pid_t pid, const char *kind)
+{
+	struct stat ours, its;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+	if (stat(path, &ours))
+		return errno == ENOENT;
+	snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid, kind);
+	return stat(path, &its) == 0 && its.st_dev == ours.st_dev && its.st_ino == ours.st_ino;
 }

@@ -1,5 +1,5 @@
 /*
- * process: reads what the kernel reports about a process in /proc/PID/stat (proc_pid_stat(5)). Allocates nothing.
+ * process: reads what the kernel reports about a process in /proc/PID (proc_pid_stat(5)). Allocates nothing.
  *
  * Threads: any.
  */
@@ -22,5 +22,8 @@ int process_look(pid_t pid, struct process *ret_process);
 /* Returns true if there is no such process, or if all its threads have ended. Its parent may not have waited for it
    yet. */
 bool process_has_ended(pid_t pid);
+/* Returns true if the process is in the same namespace of @kind as this process, or if the kernel has no such
+   namespaces. @kind is a file of /proc/PID/ns: "pid", "user" (namespaces(7)). */
+bool process_shares_namespace(pid_t pid, const char *kind);
 
 #endif

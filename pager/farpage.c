@@ -64,15 +64,6 @@ static uint32_t victim_count(uint64_t local)
 	return (uint32_t)(pages < VICTIMS_MIN ? VICTIMS_MIN : pages > VICTIMS_MAX ? VICTIMS_MAX : pages);
 }
 
-static int report_uffd(int error)
-{
-	if (uffd_lacks(error))
-		log_error("%s", uffd_lacks(error));
-	else if (error)
-		log_error("userfaultfd: %s", format_errno(error));
-	return error;
-}
-
 /* Calls @take for each page of the window that is present. Returns 0 or -errno. */
 static int for_each_present(struct core *core, void (*take)(struct core *core, uint64_t page))
 {
@@ -186,8 +177,8 @@ static int open_parts(struct farpage *farpage, const struct farpage_options *opt
 		result = register_frames(core);
 	if (result)
 		return result;
-	result = report_uffd(uffd_open(core->window->base, core->window->length, farpage->landing,
-				       (size_t)TAKE_LANDING * STORE_PAGE, &core->uffd));
+	result = uffd_explain(uffd_open(core->window->base, core->window->length, farpage->landing,
+					(size_t)TAKE_LANDING * STORE_PAGE, &core->uffd));
 	if (result)
 		return result;
 	/* If forks are not reported, a child would read far pages as zeroes. So children do not get the window at

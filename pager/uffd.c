@@ -1,5 +1,8 @@
 #include "pager/uffd.h"
 
+#include "common/format.h"
+#include "common/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -33,10 +36,12 @@ int uffd_new(int flags)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | flags);
 
-	int error = fd < 0 ? errno : 0;
+	if (fd >= 0)
+		return fd;
+	int error = errno;
 	/* ENOSYS may come from a container's seccomp filter. */
 	if (error != EPERM && error != ENOSYS)
-		return fd >= 0 ? fd : -error;
+		return -error;
 	/* From Linux 6.1 on, a process that may open /dev/userfaultfd gets a descriptor without a privilege. */
 	int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	if (device < 0)
@@ -57,6 +62,15 @@ const char *uffd_lacks(int error)
 		return "no userfaultfd: it needs Linux 5.7 or newer with CONFIG_USERFAULTFD, and in some containers "
 		       "--device /dev/userfaultfd";
 	return NULL;
+}
+
+int uffd_explain(int error)
+{
+	if (uffd_lacks(error))
+		log_error("%s", uffd_lacks(error));
+	else if (error < 0)
+		log_error("userfaultfd: %s", format_errno(error));
+	return error;
 }
 
 /* Asks for the kernel's features, on a descriptor of its own, because UFFDIO_API can be called only once per

@@ -45,6 +45,8 @@ int uffd_new(int flags);
 /* Returns a text that says why userfaultfd may not be used and what to do, if @error is -EPERM or -ENOSYS. Returns NULL
    for other errors. The text is a constant. */
 const char *uffd_lacks(int error);
+/* Logs one line if @error is -errno, from uffd_new() or uffd_open(). Returns @error. */
+int uffd_explain(int error);
 /* Returns true if this kernel has UFFDIO_MOVE, or if no userfaultfd can be opened to find out. */
 bool uffd_can_move(void);
 

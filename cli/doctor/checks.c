@@ -26,9 +26,8 @@ const struct check checks[] = {
     {"faults.forks", "Page faults", "forks", doctor_faults_read, NULL, doctor_faults_forks, FOR_CLIENTS,
      "a forked child that does not call exec can use far memory only if the kernel reports the fork to the pager "
      "(CAP_SYS_PTRACE)",
-     "if the program forks without exec: run farpage as root, with CAP_SYS_PTRACE (a container: --cap-add SYS_PTRACE), "
-     "or "
-     "by the helper (farpage-helper(8))"},
+     "if the program forks without exec: run farpage as root, with CAP_SYS_PTRACE (a container: --cap-add "
+     "SYS_PTRACE), or by the helper (farpage-helper(8))"},
 
     {"memory.lock", "Memory", "locked memory", doctor_memory_read, NULL, doctor_memory_lock, FOR_CLIENTS,
      "over rdma:// the pager's buffers are pinned, and the kernel limits how much a process may pin",

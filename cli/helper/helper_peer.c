@@ -1,6 +1,7 @@
 /* helper_peer: see helper_peer.h. */
 #include "cli/helper/helper_peer.h"
 
+#include "common/process.h"
 #include "common/text_file.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <sys/pidfd.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,18 +20,6 @@
 #endif
 
 #define TRACE_S 5 /* PTRACE_SEIZE waits while the process is in execve(2), which a user can make wait for ever */
-
-/* Returns true if the process is in the same user namespace as this process. */
-static bool has_our_namespace(pid_t pid)
-{
-	struct stat ours, its;
-	char path[32];
-
-	snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
-	if (stat("/proc/self/ns/user", &ours))
-		return errno == ENOENT; /* this kernel has no user namespaces */
-	return stat(path, &its) == 0 && its.st_dev == ours.st_dev && its.st_ino == ours.st_ino;
-}
 
 int helper_peer_find(int socket, struct helper_peer *ret_peer)
 {
@@ -43,7 +31,7 @@ int helper_peer_find(int socket, struct helper_peer *ret_peer)
 		return -errno;
 	if (user.pid <= 0) /* a process of a PID namespace that is not visible here */
 		return -ESRCH;
-	if (!has_our_namespace(user.pid) || !getpwuid(user.uid))
+	if (!process_shares_namespace(user.pid, "user") || !getpwuid(user.uid))
 		return -EPERM;
 	size = sizeof fd;
 	if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size)) {
@@ -94,7 +82,7 @@ static int move_traced(const struct helper_peer *peer, const struct run_group *g
 		return -errno;
 	if (!helper_peer_lives(peer) || !has_its_user(peer))
 		return -ESRCH;
-	if (!has_our_namespace(peer->pid))
+	if (!process_shares_namespace(peer->pid, "user"))
 		return -EPERM;
 	return run_group_move(group, peer->pid);
 }

@@ -79,7 +79,8 @@ static void stats_add(struct farpage_stats *sum, const struct farpage_stats *one
 	sum->backup_writes += one->backup_writes;
 }
 
-static void sums_add(struct run_sums *sums, const struct pager_counters *counters)
+/* Adds the counts of one process, and returns them. */
+static struct farpage_stats sums_add(struct run_sums *sums, const struct pager_counters *counters)
 {
 	struct farpage_stats stats;
 
@@ -91,6 +92,7 @@ static void sums_add(struct run_sums *sums, const struct pager_counters *counter
 			  __atomic_load_n(&counters->evictor_user_ns, __ATOMIC_RELAXED);
 	sums->wanted_bytes = larger(sums->wanted_bytes, stats.resident_peak_bytes + stats.far_peak_bytes);
 	sums->processes++;
+	return stats;
 }
 
 static void clear(struct pager_counters *counters)
@@ -101,6 +103,7 @@ static void clear(struct pager_counters *counters)
 	memset((char *)counters + next, 0, sizeof *counters - next);
 }
 
+/* process_has_ended() is no choice here: it is also true if /proc cannot be read, and a slot in use must stay. */
 static bool has_ended(pid_t pid)
 {
 	return pid == REPORT_ENDED || (kill(pid, 0) && errno == ESRCH);
@@ -124,7 +127,6 @@ static void free_slots(struct run_report *report)
 void run_report_sum(struct run_report *report, struct run_summary *summary)
 {
 	static struct run_sums sums; /* too large for the stack */
-	struct farpage_stats stats;
 	uint64_t stopped = 0;
 
 	free_slots(report);
@@ -139,8 +141,7 @@ void run_report_sum(struct run_report *report, struct run_summary *summary)
 		stopped += __atomic_load_n(&counters->children_stopped, __ATOMIC_RELAXED);
 		if (__atomic_load_n(&report->shared->slots[i].pid, __ATOMIC_ACQUIRE) <= 0)
 			continue;
-		sums_add(&sums, counters);
-		counters_read(counters, &stats);
+		const struct farpage_stats stats = sums_add(&sums, counters);
 		summary->resident_now += stats.resident_bytes + counters_children(counters);
 		summary->far_now += stats.far_bytes;
 	}

@@ -2,6 +2,7 @@
 #include "cli/run/run_watch.h"
 
 #include "common/log.h"
+#include "common/process.h"
 #include "pager/counters.h"
 #include "pager/uffd.h"
 
@@ -9,7 +10,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -77,16 +77,6 @@ static void add(struct run_watch *watch, const struct watched *pager)
 	close(pager->uffd);
 }
 
-/* Returns true if process @pid has another PID namespace than this process. */
-static bool has_other_pids(pid_t pid)
-{
-	struct stat own, other;
-	char path[32];
-
-	snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)pid);
-	return stat("/proc/self/ns/pid", &own) || stat(path, &other) || own.st_ino != other.st_ino;
-}
-
 /* Records the end of the pagers of process @pid, which has executed another program. */
 static void end_pagers_of(struct run_watch *watch, pid_t pid)
 {
@@ -97,8 +87,10 @@ static void end_pagers_of(struct run_watch *watch, pid_t pid)
 
 static void add_told(struct run_watch *watch, const struct report_pager *told)
 {
-	struct watched pager = {
-	    .pid = told->pid, .base = told->base, .length = told->length, .foreign = has_other_pids(told->pid)};
+	struct watched pager = {.pid = told->pid,
+				.base = told->base,
+				.length = told->length,
+				.foreign = !process_shares_namespace(told->pid, "pid")};
 
 	end_pagers_of(watch, told->pid);
 	pager.pidfd = (int)syscall(SYS_pidfd_open, told->pid, 0);

@@ -129,15 +129,16 @@ static bool take_value(struct settings *settings, const struct variable *variabl
 /* Takes the value of @entry, which is "NAME=VALUE", if the name is one of farpage's. */
 static void take(struct settings *settings, const char *entry)
 {
+	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
+		return;
+	entry += strlen(PREFIX);
 	size_t length = strcspn(entry, "=");
-
-	if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0 || !entry[length])
+	if (!entry[length])
 		return;
 	for (unsigned i = 0; i < sizeof variables / sizeof *variables; i++) {
 		const char *name = variables[i].name;
 
-		if (strlen(PREFIX) + strlen(name) == length &&
-		    strncmp(entry + strlen(PREFIX), name, strlen(name)) == 0 &&
+		if (strlen(name) == length && strncmp(entry, name, length) == 0 &&
 		    !take_value(settings, &variables[i], entry + length + 1))
 			settings->wrong = name;
 	}

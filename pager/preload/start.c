@@ -21,7 +21,6 @@
  * Forks wait until a running start has ended. Lock order: under_way, then preload.lock.
  */
 #include "common/clock.h"
-#include "common/format.h"
 #include "common/log.h"
 #include "common/thread.h"
 #include "pager/preload/latch.h"
@@ -80,11 +79,9 @@ static void fail(void)
 /* Returns true if the process may use userfaultfd. Otherwise logs the reason. */
 static bool may_page(void)
 {
-	int fd = uffd_new(0);
+	int fd = uffd_explain(uffd_new(0));
 
-	if (fd < 0)
-		log_error("userfaultfd: %s", format_errno(fd));
-	else
+	if (fd >= 0)
 		close(fd);
 	return fd >= 0;
 }

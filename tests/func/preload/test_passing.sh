@@ -63,8 +63,9 @@ matches "the summary of a small program says that nothing needed far memory" \
 	'^farpage: nothing needed far memory \(peak resident [0-9.]+[KM]\), wall [0-9.]+ s$' "$summary"
 expect "farpage run --quiet prints nothing" "" "$("${run[@]}" --quiet -- true 2>&1)"
 big='my @a = map { "x" x 1000 . $_ } 1..60000; my $n = 0; $n += length for @a; $n += length for @a; print "$n\n"'
+plain=$(perl -e "$big")
 expect "a program that needs far memory prints what it prints without farpage" \
-	"$(perl -e "$big")" "$("${run[@]}" --stats "$FOLDER/stats" -- perl -e "$big" 2>"$FOLDER/err")"
+	"$plain" "$("${run[@]}" --stats "$FOLDER/stats" -- perl -e "$big" 2>"$FOLDER/err")"
 matches "the summary of a program with far memory gives memory, faults, pages and time" \
 	'^farpage: peak resident [0-9.]+M of 16M, far [0-9.]+[KM]? \(peak [0-9.]+M\), faults [0-9]+ \(far [0-9]+, p50 [0-9.]+ us, p99 [0-9.]+ us\), fetched [0-9]+ pages, evicted [0-9]+(, [0-9]+% of its time waiting for far memory: --local [0-9.]+M would end that)?, wall [0-9.]+ s$' \
 	"$(grep 'peak resident' "$FOLDER/err")"
@@ -72,7 +73,7 @@ expect "--stats counts one process" 1 "$(stat_of "$FOLDER/stats" processes)"
 expect "--stats has the budget of --local in bytes" $((16 << 20)) "$(stat_of "$FOLDER/stats" local_bytes)"
 check "--stats has a peak of far memory above 32 MiB" [ "$(stat_of "$FOLDER/stats" far_peak_bytes)" -gt $((32 << 20)) ]
 if unshare --user --map-root-user true 2>"$FOLDER/err"; then
-	expect "a program in a user namespace of its own prints what it prints without farpage" "$(perl -e "$big")" \
+	expect "a program in a user namespace of its own prints what it prints without farpage" "$plain" \
 		"$("${run[@]}" -- unshare --user --map-root-user perl -e "$big" 2>"$FOLDER/err")"
 	matches "a process says that it may not report from a user namespace of its own" \
 		'^farpage: process [0-9]+ may not report to farpage run, because ' "$(grep 'may not report' "$FOLDER/err")"
@@ -82,7 +83,7 @@ fi
 namespaced=(unshare --pid --fork)
 if "${namespaced[@]}" --mount-proc true 2>"$FOLDER/err"; then
 	"${run[@]}" --stats "$FOLDER/stats" -- "${namespaced[@]}" perl -e "$big" >"$FOLDER/out" 2>"$FOLDER/err"
-	expect "a process in a PID namespace of its own prints what it prints without farpage" "$(perl -e "$big")" \
+	expect "a process in a PID namespace of its own prints what it prints without farpage" "$plain" \
 		"$(<"$FOLDER/out")"
 	expect "a process in a PID namespace of its own is counted" 1 "$(stat_of "$FOLDER/stats" processes)"
 	"${run[@]}" -- "${namespaced[@]}" --mount-proc perl -e "$big" >"$FOLDER/out" 2>"$FOLDER/err"

@@ -54,7 +54,7 @@ static void programs_that_start_others_elsewhere_are_known(void)
 	   "podman and docker have their containers started elsewhere");
 	ok(!run_choice_starts_elsewhere("/usr/bin/docker-credential") &&
 	       !run_choice_starts_elsewhere("/opt/podman/sort"),
-	   "other programs with such a name in their path do not");
+	   "programs with such a name in their path have nothing started elsewhere");
 }
 
 static void no_engine_is_taken_if_neither_can(void)

@@ -97,7 +97,8 @@ static void stopped_children_are_counted_after_their_parent(void)
 	ok(summary.stats.children_stopped == 1, "a child that is stopped after its parent has ended is counted");
 	claim(1, ended_process(), 1);
 	run_report_sum(&report, &summary);
-	ok(summary.stats.children_stopped == 1, "it is counted once, although the slot was used again");
+	ok(summary.stats.children_stopped == 1,
+	   "a stopped child is counted once, although its parent's slot was used again");
 }
 
 static void in_new_report(void (*test)(void))

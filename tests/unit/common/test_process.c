@@ -88,6 +88,11 @@ int main(void)
 	ok(process_look(pid, &process) == -ESRCH, "a process that was waited for is not found");
 	ok(process_has_ended(pid), "process_has_ended() is true for a process that is not found");
 
+	ok(process_shares_namespace(getppid(), "pid") && process_shares_namespace(getpid(), "user"),
+	   "this process and its parent share their namespaces");
+	ok(!process_shares_namespace(pid, "pid"), "a process that is not found shares no namespace");
+	ok(process_shares_namespace(getpid(), "nosuch"), "processes share namespaces that the kernel does not have");
+
 	pid = start(leave_a_thread_behind);
 	wait_ended(pid);
 	ok(process_look(pid, &process) == 0 && process.ended && process.threads >= 2,

@@ -240,7 +240,7 @@ static void the_device_replaces_a_hidden_system_call(void)
 	ok(strstr(uffd_lacks(-EPERM), "--device /dev/userfaultfd") &&
 	       strstr(uffd_lacks(-ENOSYS), "--device /dev/userfaultfd"),
 	   "the line about a lacking right names the device for containers");
-	ok(!uffd_lacks(-EINVAL) && !uffd_lacks(3), "other results have no such line");
+	ok(!uffd_lacks(-EINVAL) && !uffd_lacks(3), "descriptors and other errors have no line about a lacking right");
 }
 
 int main(void)
