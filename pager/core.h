@@ -8,8 +8,9 @@
  * The handler calls core_claim() before it places a page. A claim never raises `resident` above `limit`. If fewer
  * than `low` pages are then free, core_claim() wakes the evictor. The evictor evicts pages until `high` pages are
  * free. It calls core_release() only after the kernel has freed the memory of the evicted pages. The handler parks a
- * fault that must wait for free memory or for another thread's work on the page. A thread that frees memory or finishes
- * such work calls core_settled(), so that the handler retries the parked faults.
+ * fault that must wait for free memory or for another thread's work on the page. core_release() and core_set_limit()
+ * make memory free. A thread that finishes work on a page calls core_settled(). Then the handler retries the parked
+ * faults.
  */
 #ifndef PAGER_CORE_H
 #define PAGER_CORE_H
@@ -114,20 +115,29 @@ static inline int64_t core_claim(struct core *core, int64_t wanted, int64_t spar
 	return claimed;
 }
 
-/* Releases the claim of @count pages, whose memory is free again or was never used. */
-static inline void core_release(struct core *core, int64_t count)
-{
-	int64_t before = atomic_fetch_sub(&core->resident, count);
-
-	__atomic_store_n(&core->counters->resident_pages, (uint64_t)(before - count), __ATOMIC_RELAXED);
-}
-
 /* Reports that a page has settled or memory has become free. The handler then retries its parked faults. */
 static inline void core_settled(struct core *core)
 {
 	atomic_fetch_add(&core->settlements, 1);
 	if (atomic_load(&core->waiting))
 		kick_ring(&core->handler_kick);
+}
+
+/* Releases the claim of @count pages, whose memory is free again or was never used. */
+static inline void core_release(struct core *core, int64_t count)
+{
+	int64_t before = atomic_fetch_sub(&core->resident, count);
+
+	__atomic_store_n(&core->counters->resident_pages, (uint64_t)(before - count), __ATOMIC_RELAXED);
+	if (count)
+		core_settled(core);
+}
+
+/* Sets the number of pages that the program may have in local memory. */
+static inline void core_set_limit(struct core *core, int64_t limit)
+{
+	if (atomic_exchange(&core->limit, limit) < limit)
+		core_settled(core);
 }
 
 #endif

@@ -54,7 +54,7 @@ static void account(struct evictor *evictor)
 	bool grows = own > core->counters->overhead_bytes;
 	if (!grows)
 		__atomic_store_n(&core->counters->overhead_bytes, own, __ATOMIC_RELAXED);
-	atomic_store(&core->limit, (limit > least ? limit : least) + evictor->beyond);
+	core_set_limit(core, (limit > least ? limit : least) + evictor->beyond);
 	if (grows)
 		__atomic_store_n(&core->counters->overhead_bytes, own, __ATOMIC_RELEASE);
 }
@@ -410,7 +410,6 @@ static void exceed_budget(struct evictor *evictor)
 		return;
 	evictor->beyond += core->high;
 	account(evictor);
-	core_settled(core);
 	if (evictor->told_beyond)
 		return;
 	evictor->told_beyond = true;

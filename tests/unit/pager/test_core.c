@@ -89,6 +89,27 @@ static void settling_wakes_a_handler_that_has_faults_parked(void)
 	end();
 }
 
+static void room_wakes_a_handler_that_has_faults_parked(void)
+{
+	begin();
+	core_claim(&core, LIMIT, 0);
+	core.waiting = 1;
+	kick_prepare(&core.handler_kick);
+	core_release(&core, 0);
+	ok(core.settlements == 0 && !is_rung(&core.handler_kick), "releasing no room wakes nobody");
+	kick_prepare(&core.handler_kick);
+	core_release(&core, 1);
+	ok(core.settlements == 1 && is_rung(&core.handler_kick), "releasing room wakes a handler with parked faults");
+	kick_prepare(&core.handler_kick);
+	core_set_limit(&core, LIMIT + LOW);
+	ok(core.settlements == 2 && is_rung(&core.handler_kick),
+	   "raising the limit wakes a handler with parked faults");
+	kick_prepare(&core.handler_kick);
+	core_set_limit(&core, LIMIT);
+	ok(core.settlements == 2 && !is_rung(&core.handler_kick), "lowering the limit wakes nobody");
+	end();
+}
+
 static void a_kick_reaches_a_sleeper_alone(void)
 {
 	begin();
@@ -181,6 +202,7 @@ int main(void)
 	room_is_claimed_within_the_budget();
 	claims_wake_the_evictor_when_room_runs_low();
 	settling_wakes_a_handler_that_has_faults_parked();
+	room_wakes_a_handler_that_has_faults_parked();
 	a_kick_reaches_a_sleeper_alone();
 	threads_never_claim_more_than_the_budget();
 	a_sleeper_misses_no_work();
