@@ -1,13 +1,12 @@
 /* control_group: see control_group.h. */
 #include "common/control_group.h"
 
+#include "common/ascii.h"
 #include "common/format.h"
 #include "common/group_file.h"
 #include "common/text_file.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The names that each version uses: directory below the root, files, and words in memory.stat. In version 1, the file
@@ -40,14 +39,13 @@ static const struct {
 
 static bool number_read(const char *folder, const char *name, uint64_t *ret_number)
 {
-	char text[64], *end;
-	unsigned long long number;
+	char text[64];
+	const char *end = text;
 
 	if (group_file_read(folder, name, text, sizeof text) < 0)
 		return false;
-	errno = 0;
-	number = strtoull(text, &end, 10);
-	if (errno || end == text)
+	uint64_t number = ascii_number(&end);
+	if (end == text || number == UINT64_MAX)
 		return false; /* the text is "max", which means no limit */
 	*ret_number = number;
 	return true;
@@ -60,8 +58,11 @@ static uint64_t word_number(const char *text, const char *word)
 
 	for (const char *line = text; word && line && *line; line = strchr(line, '\n')) {
 		line += *line == '\n';
-		if (strncmp(line, word, length) == 0 && line[length] == ' ')
-			return strtoull(line + length + 1, NULL, 10);
+		if (strncmp(line, word, length) == 0 && line[length] == ' ') {
+			const char *number = line + length + 1;
+
+			return ascii_number(&number);
+		}
 	}
 	return 0;
 }
@@ -110,7 +111,7 @@ bool control_group_swaps(const char *folder)
 {
 	char path[PATH_MAX], text[64];
 
-	if (text_file_read("/proc/sys/vm/swappiness", text, sizeof text) > 0 && strtol(text, NULL, 10) == 0)
+	if (text_file_read("/proc/sys/vm/swappiness", text, sizeof text) > 0 && strcmp(text, "0\n") == 0)
 		return false;
 	format_text(path, sizeof path, "%s", folder);
 	for (char *slash; strlen(path) > strlen(CONTROL_GROUP_ROOT); *slash = '\0') {

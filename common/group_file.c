@@ -1,11 +1,11 @@
 /* group_file: see group_file.h. */
 #include "common/group_file.h"
 
+#include "common/ascii.h"
 #include "common/format.h"
 #include "common/text_file.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 int group_file_path(const char *folder, const char *file, char ret_path[PATH_MAX])
@@ -23,17 +23,18 @@ ssize_t group_file_read(const char *folder, const char *file, char *ret_text, si
 
 int group_file_number(const char *folder, const char *file, const char *word, uint64_t *ret_number)
 {
-	char text[4096], *end;
+	char text[4096];
 	ssize_t length = group_file_read(folder, file, text, sizeof text);
 	const char *at = length < 0 ? NULL : strstr(text, word);
-	uint64_t number;
 
 	if (length < 0)
 		return (int)length;
 	if (!at)
 		return -EINVAL;
 	at += strlen(word);
-	number = strtoull(at, &end, 10);
+	at += strspn(at, " ");
+	const char *end = at;
+	uint64_t number = ascii_number(&end);
 	if (end == at && strncmp(at, "max", 3) != 0)
 		return -EINVAL;
 	*ret_number = end == at ? UINT64_MAX : number;

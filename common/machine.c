@@ -1,40 +1,35 @@
 /* machine: see machine.h. */
 #include "common/machine.h"
 
+#include "common/ascii.h"
 #include "common/control_group.h"
+#include "common/format.h"
 #include "common/text_file.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Reads the number that follows @name at the beginning of a line. Returns 0 or -EPROTO. */
-static int field_read(const char *text, const char *name, char **ret_end, uint64_t *ret_number)
+static int field_read(const char *text, const char *name, const char **ret_end, uint64_t *ret_number)
 {
 	const char *at = text;
-	unsigned long long number;
-	char *end;
 
 	while ((at = strstr(at, name)) && at != text && at[-1] != '\n')
 		at++;
 	if (!at)
 		return -EPROTO;
 	at += strlen(name);
-	errno = 0;
-	number = strtoull(at, &end, 10);
-	if (errno || end == at)
-		return -EPROTO;
-	*ret_end = end;
-	*ret_number = number;
-	return 0;
+	at += strspn(at, " ");
+	*ret_end = at;
+	*ret_number = ascii_number(ret_end);
+	return *ret_end == at || *ret_number == UINT64_MAX ? -EPROTO : 0;
 }
 
 static int kilobytes_read(const char *text, const char *name, uint64_t *ret_bytes)
 {
 	uint64_t kilobytes;
-	char *end;
+	const char *end;
 
 	if (field_read(text, name, &end, &kilobytes) < 0 || strncmp(end, " kB", 3) || kilobytes > UINT64_MAX / 1024)
 		return -EPROTO;
@@ -72,7 +67,7 @@ int machine_memory_read_at(const char *proc, const char *cgroup, struct machine_
 	struct machine_memory memory;
 	int status;
 
-	snprintf(path, sizeof path, "%s/meminfo", proc);
+	format_text(path, sizeof path, "%s/meminfo", proc);
 	status = (int)text_file_read(path, text, sizeof text);
 	if (status >= 0)
 		status = machine_memory_parse(text, &memory);

@@ -268,6 +268,8 @@ void children_hear(struct children *children, struct child *child)
 	while (child->socket >= 0 && (what = pass_receive(child->socket, &message)) > 0) {
 		if (what == PASS_FORGET)
 			hear_forget(children, child, &message);
+		else if (what == PASS_LOCAL)
+			child->local = true;
 		else
 			reclaim_hear(children, child, (enum pass)what, &message);
 		if (message.fd < 0)
@@ -342,6 +344,17 @@ void children_reap(struct children *children)
 }
 
 /* --- Homes ------------------------------------------------------------------------------------------------------ */
+
+bool children_are_asked(struct children *children)
+{
+	bool asked = false;
+
+	pthread_mutex_lock(&children->lock);
+	for (unsigned i = 0; i < children->top; i++)
+		asked |= children->entries[i].uffd >= 0 && children->entries[i].reclaim.asked_count;
+	pthread_mutex_unlock(&children->lock);
+	return asked;
+}
 
 bool children_need(struct children *children, uint64_t page)
 {
@@ -457,6 +470,8 @@ static int check_budget(struct children *children, struct child *child)
 {
 	int64_t limit = atomic_load(&children->core->limit), left = room(children, child);
 
+	if (atomic_load(&children->farewell))
+		return 0;
 	if (left > RECLAIM_BEFORE || left > limit / 4)
 		return 0;
 	bool removes = reclaim_ask(children, child);

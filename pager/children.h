@@ -27,6 +27,7 @@
 #define PAGER_CHILDREN_H
 
 #include "pager/core.h"
+#include "pager/farewell.h"
 #include "pager/reclaim.h"
 #include "pager/snapshot.h"
 #include "pager/streams.h"
@@ -48,6 +49,10 @@ struct child {
 	int announced;   /* the pager's end of the socket of the child's next child, or -1 */
 	uint64_t tables; /* bytes of memory that its tables use (children_memory()) */
 	bool denied;     /* a page was denied and a line was logged */
+	/* For farewell.h. */
+	uint64_t searched; /* where the search for missing pages continues */
+	bool missed;       /* this search has found a page */
+	bool told, local;  /* the child has been told that all its pages are local, and knows it */
 };
 
 struct children {
@@ -63,6 +68,7 @@ struct children {
 	_Atomic bool unanswered;   /* a fork was announced, and the new child has no answer yet */
 	int spare; /* a descriptor whose number is used for a child if the program uses all others, or -1 */
 	_Atomic unsigned reads; /* reads for children in flight; while it is not 0, the evictor changes no contents */
+	_Atomic int farewell;   /* enum farewell */
 	_Atomic bool held_back; /* the evictor waits until `reads` is 0, so the handler starts no read for children */
 	pthread_mutex_t lock;
 	struct child entries[CHILDREN_MAX]; /* read only those before `top`; the others are not initialised */
@@ -118,6 +124,8 @@ bool children_offer(struct children *children, struct child *child, uint64_t pag
    as many pages of zeroes. Returns the number of pages. The others can wait for their faults. Handler only. */
 unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, struct ahead ahead,
 			     const char *zero_pages);
+/* Returns true if the pager waits for pages of any child (reclaim.h). Handler only. */
+bool children_are_asked(struct children *children);
 /* Returns true if the home of @page is the program's page, for any child. */
 bool children_need(struct children *children, uint64_t page);
 /* Makes @home the home of @page for all children whose home it was till now. @home is a shadow. If the old contents

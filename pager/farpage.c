@@ -471,6 +471,11 @@ void pager_fork_await(struct farpage *farpage)
 	forks_await(&farpage->children);
 }
 
+void pager_farewell(struct farpage *farpage)
+{
+	farewell_say(&farpage->children);
+}
+
 int pager_keep(struct farpage *farpage, const void *address)
 {
 	uint64_t page, count;

@@ -238,7 +238,7 @@ static void answer_child(struct handler *handler, const struct fetch *fetch, con
 					 : children_answer(children, fault->child, fault->page, data, !fault->write);
 	if (result == -EAGAIN)
 		fetch_park(handler, fault);
-	else if (!status)
+	else if (!status && fault->started)
 		histogram_record(&core->counters->fault_ns, clock_now() - fault->started);
 }
 

@@ -178,7 +178,10 @@ static void add(struct children *children, struct child *parent, int uffd)
 	if (socket < 0)
 		return;
 	children_connect(children, child, socket);
-	const struct pass_message message = {.fd = uffd, .count = 1, .words = {snapshot_count(&child->snapshot)}};
+	/* If all pages of the parent are local, the kernel has copied them. */
+	child->local = parent && parent->local;
+	const struct pass_message message = {
+	    .fd = uffd, .count = 1, .words = {child->local ? 0 : snapshot_count(&child->snapshot)}};
 	pass_send(socket, PASS_SERVED, &message);
 }
 

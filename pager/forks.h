@@ -24,8 +24,9 @@
  * - If a child forks, the handler holds `children->lock` from the read of the fork's event until the new child has an
  *   entry. Otherwise the evictor could change the home of a page for the forking child and miss the new child.
  *
- * If the parent ends first, its children lose their snapshots. The preload library handles that (preload/child.c). For
- * this, each child gets its descriptor through a socket (pass.h).
+ * If the parent exits first, it brings all far pages of its children back (farewell.h). If it is killed, its children
+ * lose their snapshots. The preload library handles that (preload/child.c). For this, each child gets its descriptor
+ * through a socket (pass.h).
  */
 #ifndef PAGER_FORKS_H
 #define PAGER_FORKS_H

@@ -2,6 +2,7 @@
 
 #include "common/clock.h"
 #include "pager/children.h"
+#include "pager/farewell.h"
 #include "pager/faults.h"
 #include "pager/fetch.h"
 #include "pager/forks.h"
@@ -264,7 +265,8 @@ static void sleep_until_needed(struct handler *handler)
 	fetch_send(handler);
 	kick_prepare(&core->handler_kick);
 	bool ready = atomic_load(&core->stop) || atomic_load(&handler->has_wanted) || handler->answer_count ||
-		     (handler->parked_count && atomic_load(&core->settlements) != handler->settlements);
+		     (handler->parked_count && atomic_load(&core->settlements) != handler->settlements) ||
+		     farewell_is_due(handler);
 	int count = 0;
 	/* The store may wait for answers even with no read in flight (store_quiet). */
 	bool listens = handler->in_flight || !store_quiet(handler->queue);
@@ -294,6 +296,7 @@ static void *run_handler(void *argument)
 			serve_wanted(handler);
 		if (handler->parked_count)
 			faults_retry(handler);
+		farewell_continue(handler);
 		if (handler->in_flight == 0 || !spin(handler))
 			sleep_until_needed(handler);
 		else if (!handler->parked_count)

@@ -39,7 +39,7 @@ struct child;
 
 /* A thread waits for a page. */
 struct fault {
-	uint64_t page, started; /* clock_now() */
+	uint64_t page, started; /* clock_now(); 0 if no thread waits (farewell.h) */
 	struct child *child;    /* NULL for the program itself */
 	unsigned born;          /* serial number of the child; if it differs, the entry belongs to another child */
 	pid_t thread;
@@ -96,8 +96,10 @@ struct handler {
 	int epoll;
 	pthread_t thread;
 	bool running;
-	uint64_t settlements; /* value of core->settlements when the parked faults were last retried */
-	uint64_t reaped;      /* clock_now() of the last children_reap() */
+	uint64_t settlements;       /* value of core->settlements when the parked faults were last retried */
+	uint64_t reaped;            /* clock_now() of the last children_reap() */
+	uint64_t farewell_progress; /* clock_now() of farewell.h's last progress; 0 before the first */
+	bool farewell_waits;        /* farewell.h waits for an event */
 
 	pthread_mutex_t wanted_lock;
 	struct wanted wanted;

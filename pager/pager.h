@@ -53,6 +53,10 @@ bool pager_fork_announce(struct farpage *farpage, int socket);
    this function waits for at most about 0.2 s. */
 void pager_fork_await(struct farpage *farpage);
 
+/* Must be called when the process is about to exit. Brings all far pages of forked children back, so that these can do
+   without this pager (farewell.h). Safe in a signal handler. Any thread of the program. */
+void pager_farewell(struct farpage *farpage);
+
 /* Keeps the page at @address in local memory; see keep_page() in pager/keep.h. Any thread of the program. */
 int pager_keep(struct farpage *farpage, const void *address);
 

@@ -9,6 +9,7 @@
  * 2. Before the child forks, it sends PASS_ANNOUNCE with one end of a new pair.
  * 3. The pager asks the child to remove pages (reclaim.h), and the child answers.
  * 4. If the child maps new memory, or empties or unmaps memory, the pager forgets what the pages were.
+ * 5. Before the pager's process exits, the pager brings all pages of the child back (farewell.h).
  *
  * Any thread may call these functions. They do not allocate.
  */
@@ -25,6 +26,7 @@ enum pass {
 	PASS_REFUSED = 'r',   /* the same, but the kernel lacks UFFDIO_POISON, so this child must end */
 	PASS_REMOVE = 'm',    /* remove these pages, a word with an address for each */
 	PASS_FORGOTTEN = 'n', /* the answer to a PASS_FORGET */
+	PASS_LOCAL = 'l',     /* no page of the child is far any more. The child answers with the same message. */
 	PASS_ANNOUNCE = 'a',  /* to the pager, with the pager's end of the socket pair for the next child */
 	PASS_FORGET = 'f',    /* to the pager: a struct pass_forget */
 	PASS_CONTENTS = 'c',  /* to the pager: the contents of the next page that was moved */

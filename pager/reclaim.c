@@ -126,7 +126,8 @@ bool reclaim_ask(struct children *children, struct child *child)
 
 	if (child->reclaim.asked_count)
 		return true;
-	if (!can_ask(child) || shadows_left(&children->core->shadows) < RECLAIM_SHADOWS)
+	if (!can_ask(child) || atomic_load(&children->farewell) ||
+	    shadows_left(&children->core->shadows) < RECLAIM_SHADOWS)
 		return false;
 	for (unsigned i = 0; i < children->top; i++)
 		if (children->entries[i].reclaim.asked_count)

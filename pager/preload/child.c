@@ -10,6 +10,8 @@
  * this descriptor to the child during the fork (pager/pass.h). A child announces its own forks over the same socket. A
  * child that gets no answer, because the pager's process has ended, is stopped before fork() returns in it.
  *
+ * If the pager's process exits, it first brings all far pages of its children back (pager/farewell.h).
+ *
  * A thread of the child, the watcher, removes pages when the pager asks for it (remove.c). When the pager's process has
  * ended, a thread that touches a far page waits for an answer that nobody will give. The watcher then logs a line and
  * ends the child. A child that touches no far page continues.
@@ -170,13 +172,14 @@ static void receive_uffd(void)
 	stop("that one has ended");
 }
 
-/* Removes pages when the pager asks for it. Returns when the pager's process has ended. */
+/* Removes pages when the pager asks for it. Returns when the pager's process has ended, and all that it has sent before
+   is read. */
 static void serve_pager(void)
 {
 	struct pollfd wanted[] = {{.fd = pager_process, .events = POLLIN}, {.fd = pager_socket, .events = POLLIN}};
 	struct pass_message message;
 
-	while (!wanted[0].revents) {
+	while (!wanted[0].revents || wanted[1].revents) {
 		if (poll(wanted, 2, -1) <= 0 || !wanted[1].revents)
 			continue;
 		int what = pass_receive(pager_socket, &message);
@@ -185,6 +188,9 @@ static void serve_pager(void)
 			remove_pages(&message, pager_socket, pager_process);
 		} else if (what == PASS_FORGOTTEN) {
 			served_answered();
+		} else if (what == PASS_LOCAL) {
+			all_local = true;
+			pass_send(pager_socket, PASS_LOCAL, &(struct pass_message){.fd = -1});
 		} else if (what != -EAGAIN) {
 			wanted[1].fd = -1; /* the pager has closed its end */
 			served_end();
@@ -234,6 +240,16 @@ static void leave_pager(void)
 	remove_close();
 	close_own(&own_uffd);
 	remove_unlock();
+}
+
+void child_farewell(void)
+{
+	/* A process made by clone(CLONE_VM) shares the pager, which does not end with it. */
+	if (preload_near || preload_mode() != PRELOAD_RUNNING || !preload.forks_followed || getpid() != own_pid)
+		return;
+	preload_near++;
+	pager_farewell(preload.farpage);
+	preload_near--;
 }
 
 /* Starts a pager of this child's own. */

@@ -219,6 +219,8 @@ int child_open(void);
 void child_prepare(void);
 void child_after_in_parent(void);
 void child_after_in_child(void);
+/* Must be called before the process exits. Brings far pages of forked children back (pager/farewell.h). */
+void child_farewell(void);
 
 /* --- remove.c: removes pages of a forked child -------------------------------------------------------------------- */
 

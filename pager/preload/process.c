@@ -1,16 +1,23 @@
 /*
- * process: the library's constructor, its fork handlers, and the function that logs a failed assertion and aborts the
- * process. No other file calls this file.
+ * process: the library's constructor, its fork handlers, the ends of the process, and the function that logs a failed
+ * assertion and aborts the process. No other file calls this file.
  *
  * Before a fork, the fork handlers take all of farpage's locks in the order of preload.h. After the fork, they release
  * the locks in parent and child. So a child never has a lock that nobody will release.
+ *
+ * Before the process exits, its forked children get their far pages (child_farewell()). exit(3) runs the destructor.
+ * daemon(3) is here, too, because glibc's daemon() calls _exit() inside glibc. A system call that the program makes
+ * itself, and a signal, end the process without this.
  */
 #include "common/log.h"
 #include "pager/preload/near_heap.h"
 #include "pager/preload/preload.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 void __attribute__((noreturn))
 __wrap___assert_fail(const char *what, const char *file, unsigned line, const char *function);
@@ -57,6 +64,45 @@ static void fork_done_in_child(void)
 	start_fork_done(true);
 	child_after_in_child();
 	entry_end(entry, 0);
+}
+
+static void __attribute__((destructor)) process_end(void)
+{
+	child_farewell();
+}
+
+PRELOAD_EXPORT void __attribute__((noreturn)) _exit(int status)
+{
+	child_farewell();
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
+PRELOAD_EXPORT void __attribute__((noreturn)) _Exit(int status)
+{
+	_exit(status);
+}
+
+PRELOAD_EXPORT int daemon(int keep_folder, int keep_streams)
+{
+	pid_t child = fork();
+
+	if (child > 0)
+		_exit(0);
+	if (child < 0 || setsid() < 0)
+		return -1;
+	if (!keep_folder && chdir("/"))
+		return -1;
+	if (keep_streams)
+		return 0;
+	int null = open("/dev/null", O_RDWR);
+	if (null < 0)
+		return -1;
+	for (int stream = 0; stream < 3; stream++)
+		dup2(null, stream);
+	if (null > 2)
+		close(null);
+	return 0;
 }
 
 static void __attribute__((constructor)) process_begin(void)

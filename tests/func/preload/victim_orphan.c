@@ -1,14 +1,20 @@
 /*
- * victim_orphan "plain"|"far"|"early" ["twice"] ["closed"] ["drops"]: forks a child and ends, so the pager ends, too.
- * The child continues.
+ * victim_orphan "plain"|"far"|"early"|"late" [WORD...]: forks a child and ends, so the pager ends, too. The child
+ * continues.
  *   plain   the child needs no far page, and prints "alive"
  *   far     the child reads far memory, and prints "wrong" if contents are wrong, or else "right"
  *   early   The parent has used an eighth of the memory, so no page is far at the fork. The child uses all of it, and
  *           forks a child of its own. It prints "wrong" if contents are wrong in one of the two, or else "grown".
+ *   late    the same, but the parent has used all memory
+ * The words:
  *   twice   the child forks at once and ends, too, and its child does the above
  *   closed  the child first closes all descriptors that it did not open
  *   drops   with "early": the child gives up root's rights before its parent ends, so it cannot have a pager of its
  *           own
+ *   killed  the parent is killed. Otherwise it returns from main().
+ *   _exit   the parent ends by _exit()
+ *   daemon  the parent forks and ends by daemon()
+ *   asleep  the child is stopped (SIGSTOP) when its parent ends, and continues afterwards
  */
 #include "tests/func/preload/victim.h"
 
@@ -31,7 +37,7 @@ static int child_main(char *memory, size_t filled, size_t size, const char *what
 
 	if (!strcmp(what, "plain"))
 		memcpy(result, "alive\n", 6);
-	else if (!strcmp(what, "early"))
+	else if (strcmp(what, "far"))
 		memcpy(result, grow(memory, filled, size, drops) ? "grown\n" : "wrong\n", 6);
 	else if (wrong(memory, size, 1, 0))
 		memcpy(result, "wrong\n", 6);
@@ -43,6 +49,18 @@ static void close_others(int fd)
 	if (fd > 3)
 		close_range(3, (unsigned)fd - 1, 0);
 	close_range((unsigned)fd + 1, ~0U, 0);
+}
+
+/* Stops @child. It continues when nobody has the other end of the pipe @parent any more. */
+static void put_to_sleep(pid_t child, const int *parent)
+{
+	char byte;
+
+	kill(child, SIGSTOP);
+	if (fork())
+		return;
+	close(parent[1]);
+	_exit(read(parent[0], &byte, 1) != 0 || kill(child, SIGCONT));
 }
 
 static bool has_word(char **words, const char *word)
@@ -63,7 +81,8 @@ int main(int argc, char **argv)
 	const bool drops = has_word(argv, "drops");
 	const size_t filled = strcmp(argv[1], "early") ? size : size / 8;
 	fill(memory, filled, 1);
-	switch (fork()) {
+	pid_t child = has_word(argv, "daemon") ? daemon(1, 1) : fork();
+	switch (child) {
 	case -1:
 		return 1;
 	case 0:
@@ -80,6 +99,15 @@ int main(int argc, char **argv)
 		_exit(child_main(memory, filled, size, argv[1], drops));
 	default:
 		close(ready[1]);
-		return drops && read(ready[0], &byte, 1) != 0;
+		const bool sleeps = has_word(argv, "asleep");
+		if ((drops || sleeps) && read(ready[0], &byte, 1) != 0)
+			return 1;
+		if (sleeps)
+			put_to_sleep(child, parent);
+		if (has_word(argv, "killed"))
+			kill(getpid(), SIGKILL);
+		if (has_word(argv, "_exit"))
+			_exit(0);
+		return 0;
 	}
 }
