@@ -153,6 +153,7 @@ void farewell_continue(struct handler *handler)
 		return;
 	if (!handler->farewell_progress) {
 		handler->farewell_progress = clock_now();
+		children_reap(children); /* those that have called exec need nothing */
 		if (!has_room(children)) {
 			atomic_store(&children->farewell, FAREWELL_DONE);
 			return;
