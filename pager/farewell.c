@@ -87,12 +87,15 @@ static uint64_t next_page(struct handler *handler, struct child *child)
 	return page;
 }
 
-/* Starts reads of pages that @child misses. Returns true if it misses none. */
+/* Starts reads of pages that @child misses. Returns true if it misses none. A search begins only when no read is in
+   flight, because it would find the same pages again. */
 static bool bring(struct handler *handler, struct child *child)
 {
 	struct children *children = handler->core->children;
 	const unsigned born = child->born;
 
+	if (child->searched == 0 && atomic_load(&children->reads))
+		return false;
 	while (children_has(child, born) && !child->denied && atomic_load(&children->reads) < FAREWELL_READS) {
 		const struct fault fault = {
 		    .page = next_page(handler, child), .child = child, .born = born, .thread = child->pid};
@@ -109,7 +112,7 @@ static bool bring(struct handler *handler, struct child *child)
 	return false;
 }
 
-/* Tells @child that all its pages are local. Children and @child's answer come through children_hear(). */
+/* Tells @child that all its pages are local. children_hear() receives the answer. */
 static void tell(struct child *child)
 {
 	if (child->told)
@@ -171,11 +174,11 @@ void farewell_continue(struct handler *handler)
 			none_missing = false;
 	}
 	fetch_send(handler);
-	const unsigned reads = atomic_load(&children->reads);
-	if (reads)
+	const bool asked = children_are_asked(children), reads = atomic_load(&children->reads);
+	if (reads || (handler->parked_count && !asked))
 		handler->farewell_progress = clock_now();
 	/* A read, an answer of a child, or the settlement of a parked fault wakes the handler. */
-	handler->farewell_waits = none_missing || reads || handler->parked_count || children_are_asked(children);
+	handler->farewell_waits = none_missing || reads || asked || handler->parked_count;
 	if (all || clock_now() - handler->farewell_progress > FAREWELL_PATIENCE)
 		atomic_store(&children->farewell, FAREWELL_DONE);
 }

@@ -247,9 +247,9 @@ void child_farewell(void)
 	/* A process made by clone(CLONE_VM) shares the pager, which does not end with it. */
 	if (preload_near || preload_mode() != PRELOAD_RUNNING || !preload.forks_followed || getpid() != own_pid)
 		return;
-	preload_near++;
+	struct entry entry = entry_begin();
 	pager_farewell(preload.farpage);
-	preload_near--;
+	entry_end(entry, 0);
 }
 
 /* Starts a pager of this child's own. */
