@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-#define FAREWELL_PATIENCE UINT64_C(1000000000) /* ns without progress */
+#define FAREWELL_PATIENCE UINT64_C(3000000000) /* ns without progress */
 #define FAREWELL_READS 32u                     /* reads in flight */
 #define FAREWELL_POLL_US 500u
 #define NO_PAGE UINT64_MAX

@@ -59,7 +59,7 @@ keeps_pages() {
 	done
 }
 
-# Its parent waits for a second, because it does not answer.
+# Its parent waits for some seconds, because the child does not answer.
 is_stopped() {
 	expect "an orphan that was stopped while its parent exited lives on" grown "$(orphan late asleep)"
 }
