@@ -37,20 +37,6 @@ static const struct {
 
 /* --- One group -------------------------------------------------------------------------------------------------- */
 
-static bool number_read(const char *folder, const char *name, uint64_t *ret_number)
-{
-	char text[64];
-	const char *end = text;
-
-	if (group_file_read(folder, name, text, sizeof text) < 0)
-		return false;
-	uint64_t number = ascii_number(&end);
-	if (end == text || number == UINT64_MAX)
-		return false; /* the text is "max", which means no limit */
-	*ret_number = number;
-	return true;
-}
-
 /* Returns the number in the line of @text that begins with @word and a space, or 0 if there is no such line. */
 static uint64_t word_number(const char *text, const char *word)
 {
@@ -72,17 +58,17 @@ bool control_group_read(enum control_group_version version, const char *folder, 
 	struct control_group_memory memory = {.limit = CONTROL_GROUP_NO_LIMIT, .high = CONTROL_GROUP_NO_LIMIT};
 	char stat[8192];
 
-	number_read(folder, versions[version].limit, &memory.limit);
+	group_file_number(folder, versions[version].limit, "", &memory.limit);
 	/* If there is no limit, version 1 reports the largest number of whole pages. */
 	if (memory.limit >= (uint64_t)INT64_MAX / 2)
 		memory.limit = CONTROL_GROUP_NO_LIMIT;
 	if (versions[version].high)
-		number_read(folder, versions[version].high, &memory.high);
+		group_file_number(folder, versions[version].high, "", &memory.high);
 	if (memory.limit == CONTROL_GROUP_NO_LIMIT && memory.high == CONTROL_GROUP_NO_LIMIT)
 		return false;
-	number_read(folder, versions[version].usage, &memory.usage);
+	group_file_number(folder, versions[version].usage, "", &memory.usage);
 	if (versions[version].swapped)
-		number_read(folder, versions[version].swapped, &memory.swapped);
+		group_file_number(folder, versions[version].swapped, "", &memory.swapped);
 	if (group_file_read(folder, "memory.stat", stat, sizeof stat) >= 0) {
 		if (versions[version].swapped_word)
 			memory.swapped = word_number(stat, versions[version].swapped_word);

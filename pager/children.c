@@ -345,17 +345,6 @@ void children_reap(struct children *children)
 
 /* --- Homes ------------------------------------------------------------------------------------------------------ */
 
-bool children_are_asked(struct children *children)
-{
-	bool asked = false;
-
-	pthread_mutex_lock(&children->lock);
-	for (unsigned i = 0; i < children->top; i++)
-		asked |= children->entries[i].uffd >= 0 && children->entries[i].reclaim.asked_count;
-	pthread_mutex_unlock(&children->lock);
-	return asked;
-}
-
 bool children_need(struct children *children, uint64_t page)
 {
 	bool need = false;

@@ -68,7 +68,7 @@ struct children {
 	_Atomic bool unanswered;   /* a fork was announced, and the new child has no answer yet */
 	int spare; /* a descriptor whose number is used for a child if the program uses all others, or -1 */
 	_Atomic unsigned reads; /* reads for children in flight; while it is not 0, the evictor changes no contents */
-	_Atomic int farewell;   /* enum farewell */
+	_Atomic enum farewell farewell;
 	_Atomic bool held_back; /* the evictor waits until `reads` is 0, so the handler starts no read for children */
 	pthread_mutex_t lock;
 	struct child entries[CHILDREN_MAX]; /* read only those before `top`; the others are not initialised */
@@ -124,8 +124,6 @@ bool children_offer(struct children *children, struct child *child, uint64_t pag
    as many pages of zeroes. Returns the number of pages. The others can wait for their faults. Handler only. */
 unsigned children_fill_ahead(struct children *children, struct child *child, uint64_t page, struct ahead ahead,
 			     const char *zero_pages);
-/* Returns true if the pager waits for pages of any child (reclaim.h). Handler only. */
-bool children_are_asked(struct children *children);
 /* Returns true if the home of @page is the program's page, for any child. */
 bool children_need(struct children *children, uint64_t page);
 /* Makes @home the home of @page for all children whose home it was till now. @home is a shadow. If the old contents

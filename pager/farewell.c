@@ -17,7 +17,7 @@
 
 void farewell_say(struct children *children)
 {
-	int none = FAREWELL_NONE;
+	enum farewell none = FAREWELL_NONE;
 
 	if (atomic_load(&children->count) == 0)
 		return;
@@ -174,7 +174,9 @@ void farewell_continue(struct handler *handler)
 			none_missing = false;
 	}
 	fetch_send(handler);
-	const bool asked = children_are_asked(children), reads = atomic_load(&children->reads);
+	pthread_mutex_lock(&children->lock);
+	const bool asked = reclaim_count_asked(children), reads = atomic_load(&children->reads);
+	pthread_mutex_unlock(&children->lock);
 	if (reads || (handler->parked_count && !asked))
 		handler->farewell_progress = clock_now();
 	/* A read, an answer of a child, or the settlement of a parked fault wakes the handler. */

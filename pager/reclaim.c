@@ -120,19 +120,23 @@ static bool can_ask(const struct child *child)
 	return child->socket >= 0 && !child->reclaim.mute && child->reclaim.count;
 }
 
-bool reclaim_ask(struct children *children, struct child *child)
+unsigned reclaim_count_asked(const struct children *children)
 {
 	unsigned asked = 0;
 
-	if (child->reclaim.asked_count)
-		return true;
-	if (!can_ask(child) || atomic_load(&children->farewell) ||
-	    shadows_left(&children->core->shadows) < RECLAIM_SHADOWS)
-		return false;
 	for (unsigned i = 0; i < children->top; i++)
 		if (children->entries[i].reclaim.asked_count)
 			asked++;
-	if (asked < RECLAIM_ASKED)
+	return asked;
+}
+
+bool reclaim_ask(struct children *children, struct child *child)
+{
+	if (child->reclaim.asked_count)
+		return true;
+	if (!can_ask(child) || shadows_left(&children->core->shadows) < RECLAIM_SHADOWS)
+		return false;
+	if (reclaim_count_asked(children) < RECLAIM_ASKED)
 		ask(children, child);
 	return !child->reclaim.mute;
 }

@@ -70,6 +70,8 @@ void reclaim_forget_asked(struct child *child, uint64_t first, uint64_t count);
 /* Asks @child to remove some pages, unless its last answer is still to come or too many children have been asked.
    Returns false if the child cannot be asked for pages. */
 bool reclaim_ask(struct children *children, struct child *child);
+/* Returns how many children have not answered yet. */
+unsigned reclaim_count_asked(const struct children *children);
 bool reclaim_is_asked(const struct child *child, uint64_t page);
 /* @child is being forked by @parent, and faults on the pages that @parent is asked for wait in @child, too. */
 void reclaim_inherit(struct child *child, const struct child *parent);

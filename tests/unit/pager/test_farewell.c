@@ -1,4 +1,4 @@
-/* What the pager does for forked children before the program exits. */
+/* The pager brings the far pages of forked children back before the program exits. */
 #include "common/machine.h"
 #include "pager/pass.h"
 #include "tests/lib/tap.h"
