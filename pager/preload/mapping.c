@@ -1,9 +1,10 @@
 /*
  * mapping: mmap, munmap, mprotect, madvise and mlock, for the program and for its heap.
  *
- * Private anonymous mappings of at least 128 KiB are placed in the window, if they are readable and writable, or if
- * they are reservations. A reservation has no access (PROT_NONE); the program later opens parts of the reservation by
- * mprotect or MAP_FIXED. The kernel makes all other mappings, such as shared memory. If a range is only partly in the
+ * Private anonymous mappings of at least 16 KiB, which is the size of Ruby's blocks of objects, are placed in the
+ * window, if they are readable and writable. So are reservations of at least 128 KiB. A reservation has no access
+ * (PROT_NONE); the program later opens parts of the reservation by mprotect or MAP_FIXED. The kernel makes all other
+ * mappings, such as shared memory. If a range is only partly in the
  * window, this file handles the part inside, and the kernel the part outside.
  *
  * All memory of the heap (libmimalloc) is placed in the window. A call comes from the heap if its return address is
@@ -21,7 +22,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MAP_FAR_MIN (128u << 10)
+#define MAP_FAR_MIN (16u << 10)
+#define RESERVE_FAR_MIN (128u << 10)
 #define HEAP_SEGMENT ((size_t)32 << 20) /* libmimalloc aligns its segments to their size */
 #define HEAP_SEGMENT_MIN ((size_t)1 << 20)
 
@@ -280,7 +282,7 @@ static void *map_by_kind(void *address, size_t length, int protection, int flags
 	if (length >= MAP_FAR_MIN && is_ordinary_memory(protection, flags))
 		return map_far(length);
 	void *mapped = NULL;
-	if (length >= MAP_FAR_MIN && is_reservation(address, protection, flags))
+	if (length >= RESERVE_FAR_MIN && is_reservation(address, protection, flags))
 		mapped = map_reservation(address, length);
 	return mapped ? mapped : kernel_mmap(address, length, protection, flags, fd, offset);
 }
