@@ -18,6 +18,8 @@ A donor stands for another machine. So the program and farpage's own processes r
 donors on the second. Only "unpinned" leaves that to the kernel. The processor time of donors is reported separately.
 
 Medians of the rounds, and their ratios to zram. Exit status 1 if an answer differs or a run fails.
+
+With --corpus, the programs are those of tests/programs/corpus.py that have the given names and are installed.
 """
 import argparse
 import contextlib
@@ -35,7 +37,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "programs"))
-from jobs import make_jobs, make_more_jobs                  # noqa: E402
+import corpus                                               # noqa: E402
+from jobs import Job, make_jobs, make_more_jobs             # noqa: E402
 from memory_group import MemoryGroup, Unavailable           # noqa: E402
 from pressure import SwapFile, Zram                         # noqa: E402
 from processes import Processes, Progress, format_size, pinned, print_table  # noqa: E402
@@ -43,8 +46,23 @@ from processes import Processes, Progress, format_size, pinned, print_table  # n
 LOCAL_MIN = 8 << 20
 WAYS = ("pager", "two donors", "unpinned", "swap", "zram", "swap file", "backup", "encrypt", "replicas")
 COLUMNS = ("way", "seconds", "spread", "slowdown", "client", "donors", "pages in", "time / zram", "pages / zram")
+TOTALS = ("program", "local", "s, all local", "s, pager", "time / zram", "pages / zram")
 AIMS = "the pager is to take at most 1.25 times the time of zram, and to bring in at most 1.15 times as many pages"
 CLIENT, DONORS = 0, 1  # processors
+
+
+def corpus_jobs(names, folder):
+    """Returns the jobs of the programs of the corpus with these names. Each job runs in a folder with its inputs."""
+    wanted = [one for one in corpus.PROGRAMS if one.name in names]
+    for name in set(names) - {one.name for one in wanted}:
+        raise SystemExit(f"programs: the corpus has no program named {name!r}; docs/programs.md has the names")
+    for number, one in enumerate(wanted):
+        place = Path(folder, f"corpus-{number}")
+        why = corpus.lacking(one) or corpus.prepare(one, place)
+        if why:
+            print(f"{one.name}: skipped: {why}")
+        else:
+            yield Job(one.name, ["/bin/sh", "-c", f"cd {place} && {one.command}"])
 
 
 class Run:
@@ -97,6 +115,7 @@ class Bench:
         self.ways = {way: ways[way] for way in options.way or WAYS[:6]}
         self.donate = f"{max(int(2048 * options.scale), 256)}M"
         self.failed = False
+        self.totals = []  # a row for each program and share
         self.chosen = []  # of the programs, whether the engine that was chosen for it is the faster one
         self.answer = None
 
@@ -189,16 +208,20 @@ class Bench:
         def median(way, what):
             return statistics.median(getattr(run, what) for run in runs[way])
 
+        def ratio(way, what):
+            return f"{median(way, what) / median('zram', what):.2f}" if "zram" in runs and median("zram", what) else ""
+
         rows = []
         for way in runs:
             times = [run.seconds for run in runs[way]]
-            ratios = [f"{median(way, what) / median('zram', what):.2f}" if "zram" in runs and median("zram", what) else ""
-                      for what in ("seconds", "pages")]
             rows.append((way, f"{median(way, 'seconds'):.1f}", f"{(max(times) - min(times)) / median(way, 'seconds'):.0%}",
                          f"{median(way, 'seconds') / seconds:.1f}x", f"{median(way, 'client'):.1f}", f"{median(way, 'donors'):.1f}",
-                         f"{median(way, 'pages'):,.0f}", *ratios))
+                         f"{median(way, 'pages'):,.0f}", ratio(way, "seconds"), ratio(way, "pages")))
         print(f"\n{job.name}: {share} of its memory, {format_size(local)}; with all of it {seconds:.2f} s", end="")
         print_table(COLUMNS, rows, left=1)
+        if "pager" in runs:
+            self.totals.append((job.name, format_size(local), f"{seconds:.2f}", f"{median('pager', 'seconds'):.2f}",
+                                ratio("pager", "seconds"), ratio("pager", "pages")))
         if "pager" in runs and "swap" in runs:
             chosen = self.choice(job)
             right = median(chosen, "seconds") == min(median(way, "seconds") for way in ("pager", "swap"))
@@ -211,6 +234,7 @@ def read_options():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin", help="where farpage and farpage-memserver are")
     parser.add_argument("--program", action="append", help="only this one (sqlite3, sort, python3, numpy, Redis); can be repeated")
+    parser.add_argument("--corpus", action="append", metavar="NAME", help="instead, this one of docs/programs.md; can be repeated")
     parser.add_argument("--way", action="append", choices=WAYS, help="only this one; can be repeated (the first six)")
     parser.add_argument("--share", action="append", type=Fraction, help="of the peak memory; can be repeated (3/4, 1/2 and 1/4)")
     parser.add_argument("--rounds", type=int, default=3)
@@ -235,12 +259,16 @@ def main():
     page_cluster = Path("/proc/sys/vm/page-cluster").read_text(encoding="ascii").strip()
     with Processes("bench") as processes:
         bench = Bench(options, processes)
-        bench.progress.begin("gathering text from the package lists and /usr/share")
-        jobs = make_jobs(processes.folder, options.scale) + make_more_jobs(options.scale)
+        bench.progress.begin("making the inputs")
+        if options.corpus:
+            jobs = list(corpus_jobs(options.corpus, processes.folder))
+        else:
+            jobs = make_jobs(processes.folder, options.scale) + make_more_jobs(options.scale)
         bench.progress.clear()
         for job in jobs:
             if not options.program or job.name in options.program:
                 bench.measure(job)
+        print_table(TOTALS, bench.totals, left=1)
         print(f"medians of {options.rounds}; vm.page-cluster {page_cluster}; {AIMS}")
         if bench.chosen:
             print(f"farpage run chooses the faster engine {sum(bench.chosen)} times of {len(bench.chosen)}")
