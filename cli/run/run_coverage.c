@@ -79,8 +79,7 @@ static uint64_t less(uint64_t all, uint64_t part)
 enum kind { KIND_MAPPED, KIND_CODE, KIND_HEAP, KIND_SHARED, KINDS };
 
 static const char *const kinds[KINDS] = {
-    [KIND_MAPPED] = "most of it was mapped by the program's own system calls, at addresses that it chose, or in "
-		    "pieces smaller than 16 KiB",
+    [KIND_MAPPED] = "most of it was mapped by its own system calls, at addresses that it chose, or in small pieces",
     [KIND_CODE] = "most of it is executable",
     [KIND_HEAP] = "most of it is a heap that grows by brk",
     [KIND_SHARED] = "most of it is shared memory",
