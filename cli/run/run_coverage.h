@@ -6,7 +6,7 @@
  * difference is memory outside farpage's reach:
  * - shared memory;
  * - a heap that grows by brk;
- * - mappings made by the program's own system calls;
+ * - mappings that are smaller than 16 KiB, or made by the program's own system calls;
  * - all memory of a process without farpage's library.
  *
  * This difference may be too large: if two processes share a page, RssAnon counts the whole page for each of them. So
