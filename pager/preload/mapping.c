@@ -4,8 +4,8 @@
  * Private anonymous mappings of at least 16 KiB, which is the size of Ruby's blocks of objects, are placed in the
  * window, if they are readable and writable. So are reservations of at least 128 KiB. A reservation has no access
  * (PROT_NONE); the program later opens parts of the reservation by mprotect or MAP_FIXED. The kernel makes all other
- * mappings, such as shared memory. If a range is only partly in the
- * window, this file handles the part inside, and the kernel the part outside.
+ * mappings, such as shared memory. If a range is only partly in the window, this file handles the part inside, and the
+ * kernel the part outside.
  *
  * All memory of the heap (libmimalloc) is placed in the window. A call comes from the heap if its return address is
  * in the heap's code. When the heap commits memory by mprotect, the memory is only counted: pages of the window are

@@ -186,6 +186,17 @@ def lacking(one):
     return None
 
 
+def command_of(one):
+    """Returns the words of the program's command."""
+    # A shell that would only exec the program is left out, because farpage run judges a program by its file.
+    return one.command[5:].split() if re.fullmatch(r"exec [\w./ -]+", one.command) else ["/bin/sh", "-c", one.command]
+
+
+def environment_of(one):
+    """Returns the variables that the program needs beside the usual ones."""
+    return {"LD_PRELOAD": glob.glob(one.preload)[0]} if one.preload else {}
+
+
 class Corpus:
     def __init__(self, bin_folder, processes):
         self.bin = Path(bin_folder).resolve()
@@ -201,11 +212,8 @@ class Corpus:
 
     def call(self, one, folder, *prefix):
         """Runs the command in a new session. Returns None if it takes longer than LIMIT."""
-        # A shell that would only exec the program is left out, because farpage run judges a program by its file.
-        command = one.command[5:].split() if re.fullmatch(r"exec [\w./ -]+", one.command) else ["/bin/sh", "-c", one.command]
-        environment = {**os.environ, "LD_PRELOAD": glob.glob(one.preload)[0]} if one.preload else None
-        process = self.processes.start([*prefix, *command], cwd=folder, stdin=subprocess.DEVNULL, env=environment,
-                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = self.processes.start([*prefix, *command_of(one)], cwd=folder, stdin=subprocess.DEVNULL,
+                                       env={**os.environ, **environment_of(one)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             out, err = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:

@@ -16,13 +16,15 @@ class Job:
     """A command, its standard input, and its usual name.
 
     probe: the program that uses the memory, with an argument that ends it at once.
+    folder: where the command runs; None: in the folder of Processes.
     """
 
-    def __init__(self, name, command, stdin=None, environment=None, probe=None):
+    def __init__(self, name, command, stdin=None, environment=None, probe=None, folder=None):
         self.name = name
         self.command = command
         self.probe = probe or (command[0], "--version")
         self.stdin = stdin
+        self.folder = folder
         self.environment = {"LC_ALL": "C", "PATH": "/usr/bin:/bin", "PYTHONHASHSEED": "0", **(environment or {})}
 
 

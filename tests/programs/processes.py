@@ -115,7 +115,7 @@ class Processes:
         complaint_path = os.path.join(self.folder, "complaint")
         with open(job.stdin or os.devnull, "rb") as stdin, open(complaint_path, "wb+") as complaint:
             start = time.monotonic()
-            process = self.start([*prefix, *job.command], cwd=self.folder, env={**job.environment, **(environment or {})},
+            process = self.start([*prefix, *job.command], cwd=job.folder or self.folder, env={**job.environment, **(environment or {})},
                                  stdin=stdin, stdout=out, stderr=complaint)
             out.close()
             usage = _wait(process, start, tick)

@@ -62,7 +62,8 @@ def corpus_jobs(names, folder):
         if why:
             print(f"{one.name}: skipped: {why}")
         else:
-            yield Job(one.name, ["/bin/sh", "-c", f"cd {place} && {one.command}"])
+            command = corpus.command_of(one)
+            yield Job(one.name, command, environment=corpus.environment_of(one), probe=command, folder=place)
 
 
 class Run:
@@ -201,7 +202,8 @@ class Bench:
         """Returns the engine that farpage run chooses for the program of @job."""
         with self.donors(1) as donors:
             said = subprocess.run([str(self.bin / "farpage"), "run", *donors.options(), "--local", "64M", "--", *job.probe],
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stderr
+                                  cwd=job.folder, env=job.environment, stdin=subprocess.DEVNULL, capture_output=True,
+                                  check=True).stderr.decode("utf-8", "replace")
         return re.search(r"engine (pager|swap)", said).group(1)
 
     def report(self, job, share, local, seconds, runs):
