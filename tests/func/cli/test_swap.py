@@ -42,6 +42,8 @@ class Holder:
 
     @staticmethod
     def hold(said, words):
+        # Linux collects new pages in a batch per CPU (folio_add_lru), and MADV_PAGEOUT leaves other CPUs' batches alone.
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         memory = mmap.mmap(-1, BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         for at in range(0, BYTES, 4096):
             memory[at:at + 8] = (at ^ os.getpid()).to_bytes(8, "little")
