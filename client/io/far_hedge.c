@@ -168,13 +168,17 @@ void far_hedge_end(struct far_queue *queue, uint16_t index, unsigned donor, bool
 
 /* --- Hedging ---------------------------------------------------------------------------------------------------- */
 
-/* Returns the piece whose first read uses @buffer, or NULL if no such read can be hedged. */
-static const struct far_piece *piece_to_hedge(const struct far_queue *queue, unsigned buffer)
+/* Returns the piece whose first read uses @buffer, or NULL if there is none or it was hedged. Stores when to look at
+   the piece: when its read becomes overdue, or when to try again to hedge it. */
+static const struct far_piece *piece_to_hedge(const struct far_queue *queue, unsigned buffer, uint64_t *ret_due)
 {
 	const struct far_hedge *hedge = &queue->hedge;
 	const struct far_piece *piece = &queue->pieces[hedge->pieces[buffer]];
 
-	return !(hedge->idle >> buffer & 1) && piece->state == PIECE_UNDER_WAY ? piece : NULL;
+	if (hedge->idle >> buffer & 1 || (piece->state != PIECE_UNDER_WAY && piece->state != PIECE_OVERDUE))
+		return NULL;
+	*ret_due = (piece->state == PIECE_OVERDUE ? hedge->looked_at : piece->tries[0].posted_at) + hedge->limit;
+	return piece;
 }
 
 uint64_t far_hedge_due(struct far_queue *queue)
@@ -186,10 +190,10 @@ uint64_t far_hedge_due(struct far_queue *queue)
 		return UINT64_MAX;
 	hedge->due = UINT64_MAX;
 	for (; busy && hedge->limit; busy &= busy - 1) {
-		const struct far_piece *piece = piece_to_hedge(queue, (unsigned)__builtin_ctz(busy));
+		uint64_t due;
 
-		if (piece && piece->tries[0].posted_at + hedge->limit < hedge->due)
-			hedge->due = piece->tries[0].posted_at + hedge->limit;
+		if (piece_to_hedge(queue, (unsigned)__builtin_ctz(busy), &due) && due < hedge->due)
+			hedge->due = due;
 	}
 	return hedge->due;
 }
@@ -254,17 +258,19 @@ void far_hedge_look(struct far_queue *queue)
 		return;
 	}
 	for (unsigned i = 0; i < HEDGE_BUFFERS; i++) {
-		const struct far_piece *piece = piece_to_hedge(queue, i);
-		uint64_t waited = piece ? now - piece->tries[0].posted_at : 0;
+		uint64_t due;
+		const struct far_piece *piece = piece_to_hedge(queue, i, &due);
 
-		if (!piece || waited < hedge->limit)
+		if (!piece || (piece->state == PIECE_UNDER_WAY && due > now))
 			continue;
-		/* Moves the piece even if it cannot be hedged, so that its read is handled here only once. */
-		far_piece_move(queue, hedge->pieces[i], PIECE_OVERDUE);
-		latency_overdue(&queue->links[piece->donor].latency, waited);
+		if (piece->state == PIECE_UNDER_WAY) {
+			far_piece_move(queue, hedge->pieces[i], PIECE_OVERDUE);
+			latency_overdue(&queue->links[piece->donor].latency, now - piece->tries[0].posted_at);
+		}
 		if (hedge->credit >= HEDGE_COST && buffer_is_free(hedge, 1))
 			piece_hedge(queue, hedge->pieces[i]);
 	}
+	hedge->looked_at = now;
 	far_hedge_due(queue);
 	far_links_flush(queue);
 }

@@ -11,7 +11,8 @@
  *   hedge  A read is overdue after HEDGE_FACTOR times the lowest p99 of all connected donors, but never before
  *          HEDGE_LEAST_NS. far_hedge_look() then reads the same pages from another replica, too. The first answer
  *          with right checksums wins. At most one read in HEDGE_COST is hedged, because more load would make donors
- *          even slower if all of them are late.
+ *          even slower if all of them are late. An overdue read that cannot be hedged now, for example because no other
+ *          donor can be reached, is tried again after the same time.
  *
  * The slow read cannot be cancelled. In verbs, an operation ends only with its queue pair, and ending the
  * connection would take the donor out of use. So the slow read may still write to its buffer after the request is
@@ -60,7 +61,8 @@ struct far_hedge {
 	uint32_t idle;                  /* free buffers, one bit each */
 	uint16_t pieces[HEDGE_BUFFERS]; /* the piece that uses each buffer */
 	uint64_t limit;                 /* ns after which a read is overdue, or 0 if not known yet */
-	uint64_t due;                   /* no read becomes overdue before this time */
+	uint64_t due;                   /* no read becomes overdue, or is tried again, before this time */
+	uint64_t looked_at;             /* when overdue reads were last tried */
 	unsigned reads;                 /* reads since another replica was last tried */
 	unsigned looks;
 	unsigned credit; /* grows by 1 with each read; a hedge costs HEDGE_COST */
@@ -82,8 +84,9 @@ bool far_hedge_begin(struct far_queue *queue, uint16_t piece, unsigned try);
 /* Frees the buffer of a read that @donor has answered. @good is false if the connection ended before the answer. */
 void far_hedge_end(struct far_queue *queue, uint16_t piece, unsigned donor, bool good);
 
-/* Returns when the next read becomes overdue, or UINT64_MAX for none. */
+/* Returns when to call far_hedge_look() next, or UINT64_MAX if no read waits. */
 uint64_t far_hedge_due(struct far_queue *queue);
+/* Hedges the reads that are overdue. */
 void far_hedge_look(struct far_queue *queue);
 
 #endif

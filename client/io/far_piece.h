@@ -22,7 +22,7 @@ struct far_try {
 enum far_piece_state {
 	PIECE_FREE,
 	PIECE_UNDER_WAY,
-	PIECE_OVERDUE, /* the answer to its read takes too long; the piece is hedged now or never */
+	PIECE_OVERDUE, /* the answer to its read takes too long; a second read is sent when possible */
 	PIECE_HEDGED,  /* read from two donors; the chunk's count is one higher, to keep its slabs */
 	PIECE_LATE,    /* the request has the pages, but the slower of the two donors has not answered yet */
 	PIECE_STATES

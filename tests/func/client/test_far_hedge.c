@@ -27,6 +27,8 @@ int __real_fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, un
 int __real_fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max);
 int __wrap_fabric_post(struct fabric_conn *conn, const struct fabric_op *ops, unsigned count);
 int __wrap_fabric_poll(struct fabric *fabric, struct fabric_event *events, unsigned max);
+unsigned __real_fabric_room(const struct fabric_conn *conn);
+unsigned __wrap_fabric_room(const struct fabric_conn *conn);
 void __real_fabric_disconnect(struct fabric_conn *conn);
 void __wrap_fabric_disconnect(struct fabric_conn *conn);
 
@@ -41,6 +43,8 @@ struct aside {
 static _Thread_local bool hooked; /* set in the thread whose reads are hooked */
 static struct {
 	unsigned slow, wrong; /* the slow donor; the donor whose reads get a wrong bit; or NOBODY */
+	unsigned full;        /* the donor whose connection takes no operation, or NOBODY */
+	unsigned refused;     /* how often `full` had no room */
 	uint64_t late_ns;     /* UINT64_MAX to hold reads back until let_go() */
 	bool go;
 	unsigned reads[RIG_DONORS_MAX], last;
@@ -48,7 +52,7 @@ static struct {
 	struct store_buffer *buffer;
 	struct aside asides[ASIDE];
 	void *locals[1024]; /* buffers of the reads from the donor `wrong`, by cookie */
-} hook = {.slow = NOBODY, .wrong = NOBODY};
+} hook = {.slow = NOBODY, .wrong = NOBODY, .full = NOBODY};
 
 static unsigned donor_of(const struct fabric_conn *conn)
 {
@@ -141,6 +145,14 @@ int __wrap_fabric_poll(struct fabric *fabric, struct fabric_event *events, unsig
 		aside->used = false;
 	}
 	return kept;
+}
+
+unsigned __wrap_fabric_room(const struct fabric_conn *conn)
+{
+	if (!hooked || donor_of(conn) != hook.full)
+		return __real_fabric_room(conn);
+	hook.refused++;
+	return 0;
 }
 
 /* Drops the reads that were not answered before the connection ended. */
@@ -353,6 +365,46 @@ static void hedge_answers_a_stalled_read(struct rig *rig)
 	ok(rig_write(rig, page, 1, data) == 0, "a page is written back to its first contents");
 }
 
+/* Submits reads until one is held back. Later reads would pay for hedges, so the caller makes none. */
+static uint64_t submit_held(struct rig *rig)
+{
+	struct store_io io = {.op = STORE_READ, .count = 1, .data = rig->bytes, .buffer = rig->buffer};
+	struct store_done done;
+
+	for (;;) {
+		earn(rig);
+		io.page = turn++ % PAGES;
+		memset(rig->bytes, 0, STORE_PAGE);
+		if (store_submit(rig->queue, &io, 1) != 1)
+			abort();
+		if (held())
+			return io.page;
+		while (!store_poll(rig->queue, &done, 1))
+			sched_yield();
+	}
+}
+
+static void hedge_waits_for_room(struct rig *rig)
+{
+	struct store_stats before;
+	struct store_done done;
+	uint64_t page;
+
+	hook.slow = usual_donor(rig);
+	before = rig_stats(rig);
+	page = submit_held(rig);
+	hook.full = 1 - hook.slow;
+	hook.refused = 0;
+	ok(wait_until(!store_poll(rig->queue, &done, 1) && hook.refused >= 3) &&
+	       rig_stats(rig).hedges == before.hedges,
+	   "an overdue read is not hedged while the other donor has no room");
+	hook.full = NOBODY;
+	ok(wait_until(store_poll(rig->queue, &done, 1)) && done.status == 0 && rig_is(rig->bytes, page, 1) && rig_stats(rig).hedges == before.hedges + 1,
+	   "an overdue read is hedged when the other donor has room again");
+	let_go(rig);
+	ok(store_quiet(rig->queue) && pages_are_all(rig), "its late answer frees what it held");
+}
+
 static void wrong_hedge_is_not_believed(struct rig *rig)
 {
 	struct store_io io = {.op = STORE_READ, .count = 1, .data = rig->bytes, .buffer = rig->buffer};
@@ -486,6 +538,7 @@ int main(void)
 	ok(!wrong, "all pages are written to two donors");
 	reads_avoid_a_slow_donor_until_it_is_fast(&rig);
 	hedge_answers_a_stalled_read(&rig);
+	hedge_waits_for_room(&rig);
 	wrong_hedge_is_not_believed(&rig);
 	closing_the_queue_ends_late_answers(&rig);
 	few_reads_are_hedged(&rig);
