@@ -18,6 +18,7 @@
 #include "client/store.h"
 #include "pager/counters.h"
 #include "pager/kick.h"
+#include "pager/loop.h"
 #include "pager/pages.h"
 #include "pager/refault.h"
 #include "pager/residents.h"
@@ -40,6 +41,7 @@ struct core {
 	struct store_buffer *buffer; /* registration of the victim buffer's frames */
 	struct pager_counters *counters;
 	struct refault refault;
+	struct loop loop; /* owned by the handler */
 	struct children *children;
 	struct follow *follow; /* owned by the handler; chooses the evictor's processor */
 

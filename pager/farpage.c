@@ -268,6 +268,7 @@ static int bring_up(struct farpage *farpage, const struct farpage_options *optio
 	core->window = window;
 	core->counters = counters ? counters : &farpage->own_counters;
 	refault_open(&core->refault, &core->counters->depths, farpage->local / STORE_PAGE);
+	loop_open(&core->loop, farpage->local / STORE_PAGE);
 	core->timeout_ms = far_timeout_ms(&(struct far_config){
 	    .timeout_ms = options->timeout_ms, .replicas = options->replicas, .backup = options->backup});
 	core->spin_us = options->spin_us ? options->spin_us : SPIN_US_DEFAULT;

@@ -57,11 +57,15 @@ static uint32_t stamp_of(const struct core *core, uint64_t page)
 	return page_frame(pages_load(&core->pages, page));
 }
 
-/* Records that a far page has come back. Returns true if the page was needed soon after it had left. */
-static bool was_needed_soon(struct core *core, uint64_t page)
+/* Records that a far page has come back. Returns true if it should enter the proven queue: it was needed soon after it
+   had left, or it is kept in a loop. */
+static bool is_proven(struct core *core, uint64_t page)
 {
-	uint64_t depth = refault_record(&core->refault, stamp_of(core, page));
+	uint32_t stamp = stamp_of(core, page);
+	uint64_t depth = refault_record(&core->refault, stamp);
 
+	if (loop_note(&core->loop, depth))
+		return loop_keeps(page, stamp);
 	return SOON_SHARE * depth < (uint64_t)atomic_load_explicit(&core->limit, memory_order_relaxed);
 }
 
@@ -70,8 +74,8 @@ static void placed(struct core *core, uint64_t page, uint32_t count, const struc
 	if (count && origin == &fetch_resident)
 		anomaly_dropped(core);
 	for (uint32_t i = 0; i < count; i++) {
-		bool proven = origin->from == PAGE_RETURNING ||
-			      (origin->from == PAGE_FETCHING && was_needed_soon(core, page + i));
+		bool proven =
+		    origin->from == PAGE_RETURNING || (origin->from == PAGE_FETCHING && is_proven(core, page + i));
 
 		move(core, page + i, origin->from, PAGE_RESIDENT, 0);
 		residents_push(&core->residents, page + i, proven);

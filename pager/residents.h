@@ -4,9 +4,9 @@
  * Theory of operation. The order is that of 2Q (Johnson and Shasha, 1994), with two first-in-first-out queues. A
  * page enters the *young* queue when it becomes resident. If the program touches an evicted page again while the
  * victim buffer (victims.h) still has it, the page enters the *proven* queue. So does a fetched page that a sixth more
- * local memory would have kept here (refault.h). The evictor takes the oldest young page while the young queue is
- * longer than its share of the budget. Otherwise it takes the oldest proven page. So pages that are touched only once
- * do not displace pages in use.
+ * local memory would have kept here (refault.h). While the program is in a loop, loop.h chooses these pages instead.
+ * The evictor takes the oldest young page while the young queue is longer than its share of the budget. Otherwise it
+ * takes the oldest proven page. So pages that are touched only once do not displace pages in use.
  *
  * The share adapts to the program, between a 32nd and three quarters of the budget. A page that returns from the victim
  * buffer was evicted too early. If the page had been proven, the share becomes smaller by one page. If it had been

@@ -7,6 +7,9 @@
  * pages that got a second chance because they were in use. A page's first use is no fetch. Sources: Belady 1966; CLOCK:
  * Corbato 1968; 2Q: Johnson and Shasha 1994; S3-FIFO: Yang and others 2023.
  */
+#include "pager/loop.h"
+#include "pager/refault.h"
+
 #include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -251,32 +254,74 @@ enum place { NOWHERE, HERE, BUFFERED, AWAY };
 
 /* What pager/residents.h and pager/victims.h do: 2Q whose second queue takes pages that come back from the victim
    buffer. @weight: how many returned young pages weigh as much as a returned proven page, or 0 if the young queue's
-   share of the memory stays as it is at the start. @ghosts: divisor of @local for the number of pages that left the
-   buffer last. Their return counts like one from the buffer. 0: none. */
+   share of the memory stays as it is at the start. @ghosts: divisor of @local. A fetched page that so much more memory
+   would have kept counts like one from the buffer. 0: none does. @loops: pages are kept in loops (pager/loop.h). */
 struct two_queues {
 	uint32_t buffer_part, young_part; /* divisors of @local: the buffer's frames, the young queue at the start */
 	uint32_t weight, ghosts;
+	bool loops;
 	enum bits bits;
 };
+
+/* Decides like the pager which fetched pages enter the second queue. */
+struct depths {
+	struct histogram histogram;
+	struct refault refault;
+	struct loop loop;
+	uint32_t *stamps; /* of the pages that are away */
+};
+
+static struct depths *depths_open(void)
+{
+	struct depths *depths = zeroed(1, sizeof *depths);
+
+	refault_open(&depths->refault, &depths->histogram, local);
+	loop_open(&depths->loop, local);
+	depths->stamps = zeroed(pages, sizeof *depths->stamps);
+	return depths;
+}
+
+static void depths_leave(struct depths *depths, uint32_t page)
+{
+	depths->stamps[page] = refault_stamp(&depths->refault);
+	refault_count(&depths->refault);
+}
+
+static bool depths_prove(struct depths *depths, struct two_queues how, uint32_t page)
+{
+	uint64_t depth = refault_record(&depths->refault, depths->stamps[page]);
+
+	if (loop_note(&depths->loop, depth) && how.loops)
+		return loop_keeps(page, depths->stamps[page]);
+	return how.ghosts && depth * how.ghosts < local;
+}
+
+static void depths_close(struct depths *depths)
+{
+	free(depths->stamps);
+	free(depths);
+}
 
 static struct result two_queues(struct two_queues how)
 {
 	struct result result = {0};
-	struct queue young = queue_make(), proven = queue_make(), buffer = queue_make(), ghosts = queue_make();
-	uint8_t *place = zeroed(pages, 1), *frames = zeroed(pages, 1), *ghost = zeroed(pages, 1);
+	struct queue young = queue_make(), proven = queue_make(), buffer = queue_make();
+	struct depths *depths = depths_open();
+	uint8_t *place = zeroed(pages, 1), *frames = zeroed(pages, 1);
 	bool *used = zeroed(pages, sizeof *used), *proven_left = zeroed(pages, sizeof *proven_left);
 	const uint32_t buffered = local / how.buffer_part ? local / how.buffer_part : 1, resident = local - buffered;
 	double share = (double)resident / how.young_part, least = resident / 32.0, most = resident * 0.75;
 
 	for (size_t i = 0; i < length; i++) {
 		uint32_t page = trace[i] / 2;
-		bool is_back;
+		bool is_back, is_proven;
 
 		if (place[page] == HERE) {
 			used[page] |= tells(how.bits, trace[i]);
 			continue;
 		}
 		is_back = place[page] == BUFFERED;
+		is_proven = is_back || (place[page] == AWAY && depths_prove(depths, how, page));
 		result.fetches += place[page] == AWAY;
 		result.returns += is_back;
 		if (is_back && how.weight)
@@ -295,13 +340,9 @@ static struct result two_queues(struct two_queues how)
 			if (buffer.count == buffered) {
 				uint32_t out = queue_take(&buffer);
 
-				if (--frames[out] == 0 && place[out] == BUFFERED)
+				if (--frames[out] == 0 && place[out] == BUFFERED) {
 					place[out] = AWAY;
-				if (how.ghosts && place[out] == AWAY) {
-					if (ghosts.count == local / how.ghosts)
-						ghost[queue_take(&ghosts)]--;
-					queue_put(&ghosts, out);
-					ghost[out]++;
+					depths_leave(depths, out);
 				}
 			}
 			place[oldest] = BUFFERED;
@@ -311,8 +352,9 @@ static struct result two_queues(struct two_queues how)
 		}
 		place[page] = HERE;
 		used[page] = false;
-		queue_put(is_back || ghost[page] ? &proven : &young, page);
+		queue_put(is_proven ? &proven : &young, page);
 	}
+	depths_close(depths);
 	return result;
 }
 
@@ -369,12 +411,15 @@ int main(int argc, char **argv)
 	print("CLOCK, bits of writes", clock_order(BITS_WRITES), base.fetches);
 	print("CLOCK, bits of accesses", clock_order(BITS_ACCESSES), base.fetches);
 	print("S3-FIFO, counts of accesses", s3_fifo(), base.fetches);
-	print("2Q as it is", two_queues((struct two_queues){24, 4, 4, 6, BITS_NONE}), base.fetches);
-	print("2Q, half the buffer", two_queues((struct two_queues){48, 4, 4, 6, BITS_NONE}), base.fetches);
-	print("2Q, ghosts of half the memory", two_queues((struct two_queues){24, 4, 4, 2, BITS_NONE}), base.fetches);
-	print("2Q, no ghosts", two_queues((struct two_queues){24, 4, 4, 0, BITS_NONE}), base.fetches);
-	print("2Q, no ghosts, fixed share", two_queues((struct two_queues){24, 4, 0, 0, BITS_NONE}), base.fetches);
-	print("2Q, bits of writes", two_queues((struct two_queues){24, 4, 4, 6, BITS_WRITES}), base.fetches);
-	print("2Q, bits of accesses", two_queues((struct two_queues){24, 4, 4, 6, BITS_ACCESSES}), base.fetches);
+	print("2Q as it is", two_queues((struct two_queues){24, 4, 4, 6, true, BITS_NONE}), base.fetches);
+	print("2Q, no loops", two_queues((struct two_queues){24, 4, 4, 6, false, BITS_NONE}), base.fetches);
+	print("2Q, half the buffer", two_queues((struct two_queues){48, 4, 4, 6, true, BITS_NONE}), base.fetches);
+	print("2Q, ghosts of half the memory", two_queues((struct two_queues){24, 4, 4, 2, true, BITS_NONE}),
+	      base.fetches);
+	print("2Q, no ghosts", two_queues((struct two_queues){24, 4, 4, 0, true, BITS_NONE}), base.fetches);
+	print("2Q, no ghosts, fixed share", two_queues((struct two_queues){24, 4, 0, 0, true, BITS_NONE}),
+	      base.fetches);
+	print("2Q, bits of writes", two_queues((struct two_queues){24, 4, 4, 6, true, BITS_WRITES}), base.fetches);
+	print("2Q, bits of accesses", two_queues((struct two_queues){24, 4, 4, 6, true, BITS_ACCESSES}), base.fetches);
 	return 0;
 }

@@ -2,8 +2,10 @@
 policy.py COLLAPSE POLICIES: orders of eviction, on traces of real programs with a quarter of their pages local.
 
 valgrind's lackey records each access of sqlite3, sort, Python and numpy with small inputs; that takes some minutes for each
-program. collapse.c makes traces of pages of them, and policies.c replays these.
+program. collapse.c makes traces of pages of them, and policies.c replays these. A loop over a sixth more pages than are
+local is the last trace.
 """
+import array
 import os
 import shutil
 import subprocess
@@ -34,6 +36,12 @@ def record(job, folder, trace):
         sys.exit(f"policy: {job.name} under valgrind: status {status}")
 
 
+def replay(name, trace, local):
+    """Prints how many pages each order fetches. @local is in thousandths of the trace's pages."""
+    result = subprocess.run([policies, trace, str(local)], check=True, capture_output=True, text=True)
+    print(f"\n{name}: {result.stdout}", end="", flush=True)
+
+
 def main():
     if not shutil.which("valgrind"):
         sys.exit("policy: needs valgrind")
@@ -41,9 +49,11 @@ def main():
         for job in make_jobs(folder, SCALE) + make_more_jobs(SCALE)[:1]:
             trace = Path(folder, job.name + ".trace")
             record(job, folder, trace)
-            print(f"\n{job.name}: {subprocess.run([policies, trace, str(LOCAL)], check=True, capture_output=True, text=True).stdout}",
-                  end="", flush=True)
+            replay(job.name, trace, LOCAL)
             trace.unlink()
+        trace = Path(folder, "loop.trace")
+        trace.write_bytes(array.array("I", [2 * page for page in range(6000)] * 40).tobytes())
+        replay("loop", trace, 857)
 
 
 main()

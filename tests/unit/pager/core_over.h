@@ -37,6 +37,7 @@ __attribute__((unused)) static int core_over_open(struct core_over *over, uint64
 	memset(over, 0, sizeof *over);
 	core->counters = &over->counters;
 	refault_open(&core->refault, &core->counters->depths, (uint64_t)limit);
+	loop_open(&core->loop, (uint64_t)limit);
 	over->landing = take_landing();
 	over->pagemap = pagemap_open();
 	if (!over->landing || window_reserve(&over->window, pages * STORE_PAGE, 0) ||

@@ -157,6 +157,31 @@ static void pages_in_use_stay_beside_pages_read_once(void)
 	over_close(&over);
 }
 
+/* An eighth more pages than the budget has are used again and again in the same order. */
+static void loop_keeps_many_of_its_pages(void)
+{
+	enum { USED = LOCAL / STORE_PAGE * 9 / 8, LEARN = 8, ROUNDS = 8 };
+	struct farpage_stats before, after;
+	struct over over;
+
+	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens over a memory store"))
+		return;
+	char *memory = over_map(&over, BYTES);
+	for (uint64_t page = 0; page < USED; page++)
+		fill(memory, page, 0);
+	for (unsigned round = 0; round < LEARN + ROUNDS; round++) {
+		if (round == LEARN)
+			farpage_get_stats(over.farpage, &before);
+		for (uint64_t page = 0; page < USED; page++)
+			touch(memory, page);
+	}
+	farpage_get_stats(over.farpage, &after);
+	uint64_t uses = (uint64_t)USED * ROUNDS, fetched = after.fetched_pages - before.fetched_pages;
+	ok(fetched < uses * 2 / 3, "a loop that hardly fits fetches %llu pages in %llu uses",
+	   (unsigned long long)fetched, (unsigned long long)uses);
+	over_close(&over);
+}
+
 static const struct store_ops *memory_ops;
 
 /* Half of the pages are on the backup alone. */
@@ -460,6 +485,7 @@ int main(void)
 	over_close(&over);
 	memory_beyond_the_budget_keeps_its_contents();
 	pages_in_use_stay_beside_pages_read_once();
+	loop_keeps_many_of_its_pages();
 	pages_on_the_backup_alone_count_as_far();
 	system_calls_read_and_write_far_memory();
 	threads_find_what_they_wrote();
