@@ -365,7 +365,7 @@ static void hedge_answers_a_stalled_read(struct rig *rig)
 	ok(rig_write(rig, page, 1, data) == 0, "a page is written back to its first contents");
 }
 
-/* Submits reads until one is held back. Later reads would pay for hedges, so the caller makes none. */
+/* Submits reads until one is held back, and returns its page. Does not poll after that, so the read is not hedged yet. */
 static uint64_t submit_held(struct rig *rig)
 {
 	struct store_io io = {.op = STORE_READ, .count = 1, .data = rig->bytes, .buffer = rig->buffer};
@@ -399,7 +399,8 @@ static void hedge_waits_for_room(struct rig *rig)
 	       rig_stats(rig).hedges == before.hedges,
 	   "an overdue read is not hedged while the other donor has no room");
 	hook.full = NOBODY;
-	ok(wait_until(store_poll(rig->queue, &done, 1)) && done.status == 0 && rig_is(rig->bytes, page, 1) && rig_stats(rig).hedges == before.hedges + 1,
+	ok(wait_until(store_poll(rig->queue, &done, 1)) && done.status == 0 && rig_is(rig->bytes, page, 1) &&
+	       rig_stats(rig).hedges == before.hedges + 1,
 	   "an overdue read is hedged when the other donor has room again");
 	let_go(rig);
 	ok(store_quiet(rig->queue) && pages_are_all(rig), "its late answer frees what it held");

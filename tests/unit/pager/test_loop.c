@@ -1,4 +1,4 @@
-/* loop: a program is in a loop while the depths of its fetched pages are alike, and then a part of the pages is kept. */
+/* loop: a program is in a loop while the depths of its fetched pages are alike. Then a part of its pages is kept. */
 #include "common/random.h"
 #include "pager/loop.h"
 #include "tests/lib/tap.h"
