@@ -365,7 +365,7 @@ static void hedge_answers_a_stalled_read(struct rig *rig)
 	ok(rig_write(rig, page, 1, data) == 0, "a page is written back to its first contents");
 }
 
-/* Submits reads until one is held back, and returns its page. Does not poll after that, so the read is not hedged yet. */
+/* Submits reads until one is held back. Returns its page. The read is not hedged yet, because nobody polls after it. */
 static uint64_t submit_held(struct rig *rig)
 {
 	struct store_io io = {.op = STORE_READ, .count = 1, .data = rig->bytes, .buffer = rig->buffer};
@@ -395,8 +395,7 @@ static void hedge_waits_for_room(struct rig *rig)
 	page = submit_held(rig);
 	hook.full = 1 - hook.slow;
 	hook.refused = 0;
-	ok(wait_until(!store_poll(rig->queue, &done, 1) && hook.refused >= 3) &&
-	       rig_stats(rig).hedges == before.hedges,
+	ok(wait_until(!store_poll(rig->queue, &done, 1) && hook.refused >= 3) && rig_stats(rig).hedges == before.hedges,
 	   "an overdue read is not hedged while the other donor has no room");
 	hook.full = NOBODY;
 	ok(wait_until(store_poll(rig->queue, &done, 1)) && done.status == 0 && rig_is(rig->bytes, page, 1) &&
