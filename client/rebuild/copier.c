@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* The size of the buffer in pages, if there is one donor and no backup. The thread then only scrubs. */
+/* The most pages of a visit, and of its only copy, if there is one donor and no backup. The thread then only scrubs. */
 #define COPIER_PAGES_ALONE 8u
 #define COPIER_RATE (UINT64_C(256) << 20)
 #define COPIER_BUSY 4u /* divides the rate while other queues have requests in flight */
@@ -305,7 +305,6 @@ int copier_open(struct copier *copier, struct far *far, uint64_t now)
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
 	const bool alone = far->donor_places == 1 && !far->config.backup;
 	const unsigned depth = far->config.fabric.depth;
-	size_t length;
 	int error;
 
 	copier->far = far;
@@ -313,12 +312,12 @@ int copier_open(struct copier *copier, struct far *far, uint64_t now)
 	copier->pages = alone ? COPIER_PAGES_ALONE : COPIER_PAGES;
 	/* A write to one donor fails if its connection has no room, so all copies must fit on one connection. */
 	copier->copies_max = alone ? 1 : depth && depth < COPIER_COPIES ? depth : COPIER_COPIES;
-	length = copier->pages * STORE_PAGE;
-	copier->bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, flags, -1, 0);
+	copier->length = STORE_PAGE * (alone ? COPIER_PAGES_ALONE : COPIER_COPIES * COPIER_PART);
+	copier->bytes = mmap(NULL, copier->length, PROT_READ | PROT_WRITE, flags, -1, 0);
 	if (copier->bytes == MAP_FAILED)
 		return -ENOMEM;
-	far->queue_memory += length;
-	error = store_register(&far->base, copier->bytes, length, &copier->buffer);
+	far->queue_memory += copier->length;
+	error = store_register(&far->base, copier->bytes, copier->length, &copier->buffer);
 	if (error == 0)
 		error = store_queue_open(&far->base, &copier->queue);
 	if (error < 0) {
@@ -336,6 +335,6 @@ void copier_close(struct copier *copier)
 {
 	store_queue_close(copier->queue);
 	store_deregister(&copier->far->base, copier->buffer);
-	munmap(copier->bytes, copier->pages * STORE_PAGE);
-	copier->far->queue_memory -= copier->pages * STORE_PAGE;
+	munmap(copier->bytes, copier->length);
+	copier->far->queue_memory -= copier->length;
 }
