@@ -96,9 +96,9 @@ enum copier_state {
 struct copier {
 	struct far *far;
 	uint64_t opened, now; /* times of copier_open(), and of the current step */
-	uint32_t pages; /* the most pages of a visit */
-	uint8_t *bytes; /* a buffer for all copies */
-	size_t length;  /* its size in bytes */
+	uint32_t pages;       /* the most pages of a visit */
+	uint8_t *bytes;       /* a buffer for all copies */
+	size_t length;        /* its size in bytes */
 	struct store_buffer *buffer;
 	struct store_queue *queue;
 	struct far_counters *counters;
