@@ -93,9 +93,7 @@ int run_donors_check(const struct run_options *options, struct run_donors *ret_d
 	uint64_t free_bytes;
 
 	config.fabric.connect_ms = ANSWER_MS;
-	int error = options->key_file ? auth_key_load_or_tell(options->key_file, key) : 0;
-	if (options->key_file)
-		config.key = key;
+	int error = ask_with_key(&config, options->key_file, key);
 	if (!error)
 		error = far_check(&config);
 	if (!error)

@@ -4,6 +4,7 @@ hold memory. A client that reconnects, and a donor that is upgraded, keep these.
 import json
 import os
 import pwd
+import re
 import signal
 
 import disks
@@ -35,6 +36,8 @@ def job_is_named():
        "the holder's process is the program, not farpage run", holder)
     ok(holder and holder["leased_bytes"] == holder["slabs"] * SLAB >= 48 << 20 and holder["key"] == "" and
        not holder["vanished"], "the holder has its leased memory, and no key at a donor without keys", holder)
+    ok(re.search(rf"says: farpage \(pid \d+\) of {USER} on {HOST}\n", donor.log.read_text()),
+       "the donor's log names the user of farpage run, too", donor.log.read_text())
     result = row("--output", "client,host,user,command,pid,key,slabs,state")
     ok(result.stdout.split() == [holder["client"], HOST, USER, "python3", str(holder["pid"]), "-",
                                  str(holder["slabs"]), "connected"], "the table has the same", shown(result))
