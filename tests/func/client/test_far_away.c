@@ -89,6 +89,7 @@ static void half_a_second_of_stall_goes_unnoticed(void)
 
 static void long_stall_delays_requests_and_is_reported(void)
 {
+	uint64_t ignored;
 	struct rig rig;
 
 	open_two(&rig);
@@ -101,7 +102,7 @@ static void long_stall_delays_requests_and_is_reported(void)
 	ok(!log_count("\n"), "stall of 1.2 s: no line reports it");
 	log_show();
 	stall_run(&rig, 3500, true);
-	ok(log_count(SILENT) == 1 && log_count(AGAIN) == 1,
+	ok(log_wait(AGAIN, 1, &ignored) && log_count(SILENT) == 1 && log_count(AGAIN) == 1,
 	   "stall of 3.5 s, idle: one line reports the silence and one the return");
 	ok(log_count("trying to reach it again for 600 s") == 1,
 	   "stall of 3.5 s: a donor with the only copy is waited for ten minutes");
