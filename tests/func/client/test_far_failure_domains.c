@@ -163,7 +163,7 @@ static void room_is_that_of_the_smaller_rack(void)
 	ok(rig_put(&rig, 0, 1) == 0 && rig_stats(&rig).bytes_available == 6 * RIG_SLAB,
 	   "a written chunk takes two slabs from the room");
 	donor_kill(&rig.donors[2]);
-	ok(log_wait("what it held is lost", 1, &(uint64_t){0}) && rig_becomes(&rig, bytes_available, 7 * RIG_SLAB),
+	ok(log_wait("what it held is lost", 1, NULL) && rig_becomes(&rig, bytes_available, 7 * RIG_SLAB),
 	   "with the smaller rack lost, the room is what the other rack has for a single replica");
 	log_show();
 	rig_close(&rig);

@@ -292,7 +292,7 @@ static void donor_under_two_addresses_is_noticed_later(struct rig *rig)
 	ok(rig_put(&other, 0, 1) == 0, "a store writes while its second donor does not answer yet");
 	log_begin();
 	proxy_die(&proxy, false);
-	ok(log_wait("are the same donor: name it once", 1, &(uint64_t){0}),
+	ok(log_wait("are the same donor: name it once", 1, NULL),
 	   "a second address of the same donor is reported once it answers");
 	ok(rig_has(&other, 0, 1), "a page is read right after the second address was reported");
 	ok(rig_put(&other, RIG_SLAB_PAGES, 1) == 0, "a store with a doubled donor still leases slabs");

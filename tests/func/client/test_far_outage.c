@@ -81,7 +81,6 @@ static void donors_that_return_one_by_one_are_kept(void)
 
 static void donor_that_stays_away_is_lost_once_another_is_back(void)
 {
-	uint64_t ignored;
 	struct rig rig;
 
 	open_rig(&rig, 60000, 2);
@@ -89,7 +88,7 @@ static void donor_that_stays_away_is_lost_once_another_is_back(void)
 	sleep_ms(OUTAGE_MS);
 	kill(rig.donors[1].pid, SIGCONT);
 	traffic_run(&traffic, 500);
-	ok(log_wait(LOST, 1, &ignored), "a donor that stays away is lost once another donor has its pages in reach");
+	ok(log_wait(LOST, 1, NULL), "a donor that stays away is lost once another donor has its pages in reach");
 	traffic_run(&traffic, 200);
 	ok(traffic_good(&traffic) && !rig_stats(&rig).lost_pages, "no page is lost with the donor that stays away");
 	all_donors(&rig, SIGCONT);
@@ -99,12 +98,11 @@ static void donor_that_stays_away_is_lost_once_another_is_back(void)
 
 static void last_copies_are_given_up_in_the_end(void)
 {
-	uint64_t ignored;
 	struct rig rig;
 
 	open_rig(&rig, OUTAGE_MS, 3);
 	all_donors(&rig, SIGSTOP);
-	ok(log_wait(LOST, 2, &ignored) && rig_reaches(&rig, lost_pages, 1), "pages are lost after the longer timeout");
+	ok(log_wait(LOST, 2, NULL) && rig_reaches(&rig, lost_pages, 1), "pages are lost after the longer timeout");
 	all_donors(&rig, SIGCONT);
 	log_show();
 	rig_close(&rig);

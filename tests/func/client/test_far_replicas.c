@@ -136,7 +136,6 @@ static void stopped_donors_replicas_are_rebuilt(void)
 
 static void donor_stopped_too_long_is_used_again_without_slabs(void)
 {
-	uint64_t ignored;
 	struct rig rig;
 
 	rig_donors(&rig, 3, "32M");
@@ -150,7 +149,7 @@ static void donor_stopped_too_long_is_used_again_without_slabs(void)
 		traffic_run(&traffic, 50);
 	kill(rig.donors[0].pid, SIGCONT);
 	ok(run_until_done(1), "the replicas of a donor stopped for longer than the timeout are rebuilt");
-	ok(log_wait("it is used again", 1, &ignored),
+	ok(log_wait("it is used again", 1, NULL),
 	   "a donor stopped for longer than the timeout is used again, without slabs");
 	traffic_run(&traffic, 300);
 	check(&rig, "stopped for longer than the timeout");
@@ -166,7 +165,6 @@ static void donor_stopped_too_long_is_used_again_without_slabs(void)
 static void returning_donor_of_two_is_filled_again(void)
 {
 	struct rig rig;
-	uint64_t ignored;
 
 	open_rig(&rig, 2, 4);
 	run_with(&rig, 0, SIGSTOP, 2000);
@@ -176,7 +174,7 @@ static void returning_donor_of_two_is_filled_again(void)
 	ok(run_until_done(1), "slabs get their second replica back when the stopped donor returns");
 	check(&rig, "one of two is stopped");
 	donor_kill(&rig.donors[0]);
-	ok(log_wait("what it held is lost", 1, &ignored), "a killed donor of two is reported as lost");
+	ok(log_wait("what it held is lost", 1, NULL), "a killed donor of two is reported as lost");
 	/* New slabs are leased, too, while there is only one donor. */
 	store_discard(rig.store, 0, RIG_SLAB_PAGES);
 	traffic_rewrite(&traffic, RIG_SLAB_PAGES);

@@ -50,7 +50,8 @@ void log_begin(void);
 char *log_text(void);
 /* Returns how often @text is in the kept log. */
 unsigned log_count(const char *text);
-/* Waits until the log has @text @count times. Returns false if it never has. *@ret_ns is clock_now() afterwards. */
+/* Waits until the log has @text @count times. Returns false if it never has. *@ret_ns is clock_now() afterwards;
+   @ret_ns may be NULL. */
 bool log_wait(const char *text, unsigned count, uint64_t *ret_ns);
 /* Shows the kept log as comments, and forgets it. */
 void log_show(void);
