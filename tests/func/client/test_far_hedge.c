@@ -301,36 +301,45 @@ static void earn(struct rig *rig)
 	hook.slow = slow;
 }
 
-/* Reads a page asleep. Only the queue's descriptor wakes the reader. */
-static bool read_asleep(struct rig *rig, uint64_t page, uint8_t *data)
+/* Waits asleep for the answer to the only read under way. Only the queue's descriptor wakes the reader. */
+static bool answered_asleep(struct rig *rig, uint64_t page, const uint8_t *data)
 {
-	struct store_io io = {.op = STORE_READ, .count = 1, .page = page, .data = data, .buffer = rig->buffer};
 	struct pollfd fd = {.fd = store_queue_fd(rig->queue), .events = POLLIN};
 	struct store_done done;
 
-	if (store_submit(rig->queue, &io, 1) != 1)
-		abort();
 	while (!store_poll(rig->queue, &done, 1))
 		if (store_arm(rig->queue) == 0 && poll(&fd, 1, ASLEEP_MS) == 0)
 			return false;
 	return done.status == 0 && rig_is(data, page, 1);
 }
 
+/* Reads pages into @data, asleep, until one read is held back. Nobody polls after that read, so it is not hedged yet.
+   Returns false if there is no such read. */
+static bool submit_held(struct rig *rig, uint8_t *data, uint64_t *ret_page)
+{
+	struct store_io io = {.op = STORE_READ, .count = 1, .data = data, .buffer = rig->buffer};
+	unsigned before = held();
+
+	for (unsigned i = 0; i < 200000; i++) {
+		earn(rig);
+		*ret_page = io.page = turn++ % PAGES;
+		memset(data, 0, STORE_PAGE);
+		if (store_submit(rig->queue, &io, 1) != 1)
+			abort();
+		if (held() > before)
+			return true;
+		if (!answered_asleep(rig, io.page, data))
+			return false;
+	}
+	return false;
+}
+
 /* Reads without polling until one read is held back. The pages of that read go to the second half of the buffer. */
 static bool read_held(struct rig *rig, uint64_t *ret_page)
 {
-	unsigned before = held();
-	bool good = true;
+	uint8_t *data = rig->bytes + RUN_MAX * STORE_PAGE;
 
-	for (unsigned i = 0; i < 200000 && held() == before && good; i++) {
-		uint8_t *data = rig->bytes + RUN_MAX * STORE_PAGE;
-
-		earn(rig);
-		*ret_page = turn++ % PAGES;
-		memset(data, 0, STORE_PAGE);
-		good = read_asleep(rig, *ret_page, data);
-	}
-	return good && held() > before;
+	return submit_held(rig, data, ret_page) && answered_asleep(rig, *ret_page, data);
 }
 
 static void hedge_answers_a_stalled_read(struct rig *rig)
@@ -365,25 +374,6 @@ static void hedge_answers_a_stalled_read(struct rig *rig)
 	ok(rig_write(rig, page, 1, data) == 0, "a page is written back to its first contents");
 }
 
-/* Submits reads until one is held back. Returns its page. The read is not hedged yet, because nobody polls after it. */
-static uint64_t submit_held(struct rig *rig)
-{
-	struct store_io io = {.op = STORE_READ, .count = 1, .data = rig->bytes, .buffer = rig->buffer};
-	struct store_done done;
-
-	for (;;) {
-		earn(rig);
-		io.page = turn++ % PAGES;
-		memset(rig->bytes, 0, STORE_PAGE);
-		if (store_submit(rig->queue, &io, 1) != 1)
-			abort();
-		if (held())
-			return io.page;
-		while (!store_poll(rig->queue, &done, 1))
-			sched_yield();
-	}
-}
-
 static void hedge_waits_for_room(struct rig *rig)
 {
 	struct store_stats before;
@@ -392,7 +382,8 @@ static void hedge_waits_for_room(struct rig *rig)
 
 	hook.slow = usual_donor(rig);
 	before = rig_stats(rig);
-	page = submit_held(rig);
+	if (!ok(submit_held(rig, rig->bytes, &page), "a read is held back"))
+		return;
 	hook.full = 1 - hook.slow;
 	hook.refused = 0;
 	ok(wait_until(!store_poll(rig->queue, &done, 1) && hook.refused >= 3) && rig_stats(rig).hedges == before.hedges,
@@ -402,7 +393,8 @@ static void hedge_waits_for_room(struct rig *rig)
 	       rig_stats(rig).hedges == before.hedges + 1,
 	   "an overdue read is hedged when the other donor has room again");
 	let_go(rig);
-	ok(store_quiet(rig->queue) && pages_are_all(rig), "its late answer frees what it held");
+	ok(store_quiet(rig->queue) && pages_are_all(rig),
+	   "the late answer to a read that was hedged late frees what it held");
 }
 
 static void wrong_hedge_is_not_believed(struct rig *rig)
