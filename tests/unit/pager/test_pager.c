@@ -40,6 +40,12 @@ static bool holds(const char *memory, uint64_t page, uint64_t version)
 	return true;
 }
 
+static void fill_all(char *memory, uint64_t pages, uint64_t version)
+{
+	for (uint64_t page = 0; page < pages; page++)
+		fill(memory, page, version);
+}
+
 static bool all_hold(const char *memory, uint64_t pages, uint64_t version)
 {
 	for (uint64_t page = 0; page < pages; page++) {
@@ -74,8 +80,7 @@ static void memory_beyond_the_budget_keeps_its_contents(void)
 	for (uint64_t page = 0; page < PAGES; page += 7)
 		zero &= memory[page * STORE_PAGE + 5] == 0;
 	ok(zero, "fresh memory reads as zeroes");
-	for (uint64_t page = 0; page < PAGES; page++)
-		fill(memory, page, 0);
+	fill_all(memory, PAGES, 0);
 	ok(resident_pages(memory, BYTES) * STORE_PAGE < LOCAL,
 	   "fewer bytes than the budget are resident after memory of four times the budget is written");
 	ok(all_hold(memory, PAGES, 0), "sequential reads find what was written");
@@ -137,8 +142,7 @@ static void pages_in_use_stay_beside_pages_read_once(void)
 	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens over a memory store"))
 		return;
 	char *memory = over_map(&over, BYTES);
-	for (uint64_t page = 0; page < PAGES; page++)
-		fill(memory, page, 0);
+	fill_all(memory, PAGES, 0);
 	struct random_state random;
 	random_seed(&random, 3);
 	for (unsigned round = 0; round < 3; round++) {
@@ -167,8 +171,7 @@ static void loop_keeps_many_of_its_pages(void)
 	if (!ok(over_open(&over, LOCAL, 64 * MIB, NULL) == 0, "a pager opens over a memory store"))
 		return;
 	char *memory = over_map(&over, BYTES);
-	for (uint64_t page = 0; page < USED; page++)
-		fill(memory, page, 0);
+	fill_all(memory, USED, 0);
 	for (unsigned round = 0; round < LEARN + ROUNDS; round++) {
 		if (round == LEARN)
 			farpage_get_stats(over.farpage, &before);
@@ -204,8 +207,7 @@ static void pages_on_the_backup_alone_count_as_far(void)
 	over.inner->ops = &ops;
 	over_start(&over, LOCAL, 64 * MIB);
 	char *memory = over_map(&over, BYTES);
-	for (uint64_t page = 0; page < PAGES; page++)
-		fill(memory, page, 9);
+	fill_all(memory, PAGES, 9);
 	farpage_advise(over.farpage, memory, BYTES, FARPAGE_PAGEOUT);
 	farpage_get_stats(over.farpage, &stats);
 	ok(stats.far_bytes == BYTES, "pages on donors and pages on the backup alone are far bytes (%llu of %llu)",
@@ -222,11 +224,9 @@ static void system_calls_read_and_write_far_memory(void)
 	over_open(&over, LOCAL, 64 * MIB, NULL);
 	char *memory = over_map(&over, BYTES);
 	int file = memfd_create("test", MFD_CLOEXEC);
-	for (uint64_t page = 0; page < PAGES; page++)
-		fill(memory, page, 7);
+	fill_all(memory, PAGES, 7);
 	ok(write(file, memory, BYTES) == (ssize_t)BYTES, "write(2) takes far memory");
-	for (uint64_t page = 0; page < PAGES; page++)
-		fill(memory, page, 8);
+	fill_all(memory, PAGES, 8);
 	ok(pread(file, memory, BYTES, 0) == (ssize_t)BYTES && all_hold(memory, PAGES, 7), "read(2) fills far memory");
 	close(file);
 	over_close(&over);
@@ -350,8 +350,7 @@ static void children_see_memory_as_it_was(void)
 	const uint64_t few = 192; /* 768 KiB, which is less than a child's share */
 	over_open(&over, LOCAL, 64 * MIB, NULL);
 	char *memory = over_map(&over, BYTES);
-	for (uint64_t page = 0; page < PAGES; page++)
-		fill(memory, page, 1);
+	fill_all(memory, PAGES, 1);
 	farpage_advise(over.farpage, memory, few * STORE_PAGE, FARPAGE_PAGEOUT);
 	int go[2];
 	if (pipe2(go, O_CLOEXEC))
@@ -434,8 +433,7 @@ static void lost_pages_raise_sigbus(void)
 
 	over_open(&over, LOCAL, 64 * MIB, &faults);
 	char *memory = over_map(&over, BYTES);
-	for (uint64_t page = 0; page < PAGES; page++)
-		fill(memory, page, 1);
+	fill_all(memory, PAGES, 1);
 	struct sigaction action = {.sa_sigaction = caught_sigbus, .sa_flags = SA_SIGINFO}, before;
 	sigaction(SIGBUS, &action, &before);
 	volatile unsigned lost = 0;
@@ -461,8 +459,7 @@ static void protected_pages_leave_and_keep_their_contents(void)
 
 	over_open(&over, LOCAL, 64 * MIB, NULL);
 	char *memory = over_map(&over, BYTES);
-	for (uint64_t page = 0; page < PAGES; page++)
-		fill(memory, page, 1);
+	fill_all(memory, PAGES, 1);
 	mprotect(memory, 2 * MIB, PROT_READ);
 	mprotect(memory + 2 * MIB, 2 * MIB, PROT_NONE);
 	mprotect(memory + 4 * MIB, 2 * MIB, PROT_READ | PROT_WRITE | PROT_EXEC);
