@@ -1,6 +1,5 @@
 #include "pager/loop.h"
 
-#define LOOP_UNIT 256
 #define WEIGHT 256 /* a depth changes the mean by this part of the difference */
 /* Depths are alike if NARROW times their deviation is less than their mean plus a NARROW_BUDGET-th of the budget. */
 #define NARROW 4

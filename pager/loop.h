@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #define LOOP_SHARE 16u
+#define LOOP_UNIT 256
 
 struct loop {
 	int64_t budget; /* like the fields below, in pages times LOOP_UNIT */

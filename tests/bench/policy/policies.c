@@ -296,12 +296,6 @@ static bool depths_prove(struct depths *depths, struct two_queues how, uint32_t 
 	return how.ghosts && depth * how.ghosts < local;
 }
 
-static void depths_close(struct depths *depths)
-{
-	free(depths->stamps);
-	free(depths);
-}
-
 static struct result two_queues(struct two_queues how)
 {
 	struct result result = {0};
@@ -354,7 +348,6 @@ static struct result two_queues(struct two_queues how)
 		used[page] = false;
 		queue_put(is_proven ? &proven : &young, page);
 	}
-	depths_close(depths);
 	return result;
 }
 
