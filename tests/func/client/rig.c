@@ -2,6 +2,8 @@
 #include "tests/func/client/rig.h"
 
 #include "client/far_store.h"
+#include "client/io/far_link.h"
+#include "client/io/far_piece.h"
 #include "common/clock.h"
 #include "common/random.h"
 #include "wire/wire.h"
@@ -177,6 +179,53 @@ int rig_read(struct rig *rig, uint64_t page, uint32_t count, void *data)
 int rig_write(struct rig *rig, uint64_t page, uint32_t count, void *data)
 {
 	return rig_io(rig, rig->queue, STORE_WRITE, page, count, data);
+}
+
+/* Prints a line of /proc: the process's state and times, or the kernel function in which it sleeps. */
+static void process_tell(int pid, const char *name)
+{
+	char path[64], line[512] = "";
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+	file = fopen(path, "r");
+	if (file && fgets(line, sizeof line, file))
+		line[strcspn(line, "\n")] = 0;
+	if (file)
+		fclose(file);
+	printf("#   %s: %s\n", path, line);
+}
+
+void rig_tell_open(const struct rig *rig)
+{
+	const struct far_queue *queue = (const struct far_queue *)rig->queue;
+	uint64_t now = clock_now();
+
+	for (unsigned i = 0; i < rig->donor_count; i++) {
+		const struct far_link *link = &queue->links[i];
+
+		printf("# donor %u: %sconnected, p99 of its answers %llu us\n", i, link->established ? "" : "not ",
+		       (unsigned long long)(link->latency.p99 / 1000));
+		process_tell(rig->donors[i].pid, "stat");
+		process_tell(rig->donors[i].pid, "wchan");
+	}
+	for (unsigned i = 0; i < queue->depth; i++) {
+		const struct far_piece *piece = &queue->pieces[i];
+
+		if (piece->state == PIECE_FREE)
+			continue;
+		printf(
+		    "# page %llu: state %d, sent to donor %u first, %s hedge buffer, sent %llu us ago, no answer from",
+		    (unsigned long long)piece->page, (int)piece->state, piece->donor,
+		    piece->tries[0].buffer ? "with a" : "without a",
+		    (unsigned long long)((now - piece->tries[0].posted_at) / 1000));
+		for (unsigned donor = 0; donor < rig->donor_count; donor++)
+			if (few_donors_has(&piece->left, donor))
+				printf(" %u", donor);
+		printf("\n");
+	}
+	printf("# reads are overdue after %llu us, credit %u, free buffers %x\n",
+	       (unsigned long long)(queue->hedge.limit / 1000), queue->hedge.credit, queue->hedge.idle);
 }
 
 struct far_donor_info rig_figures(const struct rig *rig, unsigned index)

@@ -58,6 +58,10 @@ void rig_rest(const struct rig *rig);
 /* Waits asleep for completions of @queue. Bails out after a minute. */
 int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max);
 
+/* Prints which donors the open reads and writes of the rig's queue wait for, and in which state each donor's process
+   is. */
+void rig_tell_open(const struct rig *rig);
+
 /* Asks donor @index for its figures and returns them. */
 struct far_donor_info rig_figures(const struct rig *rig, unsigned index);
 /* Waits until the donors lease @bytes together. Returns false with a diagnostic after some seconds. */

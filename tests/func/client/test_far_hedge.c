@@ -308,8 +308,10 @@ static bool answered_asleep(struct rig *rig, uint64_t page, const uint8_t *data)
 	struct store_done done;
 
 	while (!store_poll(rig->queue, &done, 1))
-		if (store_arm(rig->queue) == 0 && poll(&fd, 1, ASLEEP_MS) == 0)
+		if (store_arm(rig->queue) == 0 && poll(&fd, 1, ASLEEP_MS) == 0) {
+			rig_tell_open(rig);
 			return false;
+		}
 	return done.status == 0 && rig_is(data, page, 1);
 }
 
