@@ -35,12 +35,15 @@ packages_need "${need[@]}" || exit 1
 # The minutes that all tests take on two processors with everything installed. A selection has no estimate.
 usual=
 if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
-	usual=50
-	[ "$machines" = wanted ] || usual=34
+	usual=31
+	[ "$machines" = wanted ] || usual=22
 	[ -z "$long" ] || usual=110
 fi
 all=(--no-suite long)
 [ -z "$long" ] && [ ${#names[@]} -eq 0 ] || all=()
+
+# More tests at once than processors, because most tests wait: for a silent donor, or for the end of a grace period.
+all+=(--num-processes $((2 * $(nproc))))
 
 results=$(mktemp -d)
 ahead=
