@@ -40,8 +40,7 @@ void helper_limits_text(const struct helper_limits *limits, enum helper_status s
 	    [HELPER_LOCAL] = "--local is out of bounds: give 4M to 64T",
 	    [HELPER_SWAP] = "--far is out of bounds: give 1M to 64T",
 	    [HELPER_FULL] = "the users of this machine have all swap space that the administrator allows: try later",
-	    [HELPER_PEER] = "the process has ended, is traced, has changed its user, is in another user "
-			    "namespace, or its user has no account",
+	    [HELPER_PEER] = "the process has ended, is traced, has a new user or user namespace, or has no account",
 	    [HELPER_DONORS] = "the administrator's donors do not answer or have too little room: try later",
 	    [HELPER_SPACE] = "the control group or the device cannot be made: the helper's log says why",
 	};

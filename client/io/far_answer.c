@@ -125,6 +125,7 @@ static bool read_answered(struct far_queue *queue, uint16_t index, unsigned dono
 	const uint8_t *data = piece->tries[hedge].buffer;
 	int status = good ? 0 : -EAGAIN;
 
+	assert(data);
 	if (piece->state == PIECE_LATE) {
 		far_hedge_end(queue, index, donor, good);
 		far_piece_end(queue, index);
