@@ -42,9 +42,6 @@ fi
 all=(--no-suite long)
 [ -z "$long" ] && [ ${#names[@]} -eq 0 ] || all=()
 
-# More tests at once than processors, because most tests wait: for a silent donor, or for the end of a grace period.
-all+=(--num-processes $((2 * $(nproc))))
-
 results=$(mktemp -d)
 ahead=
 trap 'kill "$teller" 2>/dev/null; [ -z "$ahead" ] || kill -- "-$ahead" 2>/dev/null; rm -rf "$results"' EXIT
@@ -111,9 +108,14 @@ run() {
 	[ ! -e "$results/$tree.broken" ] || return # count_tap.py reports it
 	rm -f "$tree"/meson-logs/testlog.json
 	tree_bin "$tree"
-	local -a before=()
-	[ "$tree" = build ] || before=("${steady[@]}")
-	"${before[@]}" "$meson" test -C "$tree" --no-rebuild "${all[@]}" "${test[@]}" "${selected[@]}" "${names[@]}" </dev/null 2>&1 |
+	local -a before=() beside=()
+	# Two tests at once on each processor, because most tests wait: for a silent donor, or for the end of a grace
+	# period. Beside the plain tree's tests, the other trees are built.
+	if [ "$tree" != build ]; then
+		before=("${steady[@]}")
+		beside=(--num-processes $((2 * $(nproc))))
+	fi
+	"${before[@]}" "$meson" test -C "$tree" --no-rebuild "${beside[@]}" "${all[@]}" "${test[@]}" "${selected[@]}" "${names[@]}" </dev/null 2>&1 |
 		tee "$results/$tree.broken" | grep --line-buffered -v -e "^ninja: " -e '^Full log written' -e '^$' -e '^>>> '
 	# A tree without results is a failure, unless a selection has left the tree without tests.
 	if [ -f "$tree"/meson-logs/testlog.json ]; then

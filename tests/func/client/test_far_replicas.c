@@ -73,11 +73,20 @@ static void run_with(struct rig *rig, unsigned donor, int signal, unsigned ms)
 		donor_kill(&rig->donors[donor]); /* and waits for the donor's end */
 }
 
+/* Sends requests until the condition is true. Returns false if it is still false after 40 s. */
+#define run_until(condition) wait_until_ms(40000, (traffic_run(&traffic, 50), (condition)))
+
+/* Sends requests until the beginning of a rebuild was logged @nth times. On a busy machine it may take seconds until a
+   stopped donor is noticed. */
+static bool run_until_begun(unsigned nth)
+{
+	return run_until(log_count(BEGUN) >= nth);
+}
+
 /* Sends requests until no slab lacks a replica and the end of the rebuild was logged @nth times. */
 static bool run_until_done(unsigned nth)
 {
-	return wait_until_ms(
-	    40000, (traffic_run(&traffic, 50), log_count(DONE) >= nth && !rig_stats(traffic.rig).slabs_lacking));
+	return run_until(log_count(DONE) >= nth && !rig_stats(traffic.rig).slabs_lacking);
 }
 
 static void say_stall(const char *name)
@@ -117,12 +126,14 @@ static void killed_donors_replicas_are_rebuilt(void)
 static void stopped_donors_replicas_are_rebuilt(void)
 {
 	struct rig rig;
+	bool begun;
 
 	open_rig(&rig, 3, 2);
 	run_with(&rig, 0, SIGSTOP, 2500);
 	say_stall("one of three is stopped");
+	begun = run_until_begun(1);
 	kill(rig.donors[0].pid, SIGCONT);
-	ok(run_until_done(1), "pages written while a donor was stopped get two replicas again");
+	ok(begun && run_until_done(1), "pages written while a donor was stopped get two replicas again");
 	traffic_run(&traffic, 1500); /* the donor is back, and its old pages must not be read */
 	check(&rig, "one of three is stopped");
 	donor_kill(&rig.donors[2]);
@@ -169,7 +180,7 @@ static void returning_donor_of_two_is_filled_again(void)
 	open_rig(&rig, 2, 4);
 	run_with(&rig, 0, SIGSTOP, 2000);
 	say_stall("one of two is stopped");
-	ok(rig_stats(&rig).slabs_lacking, "slabs lack a replica while one of two donors is stopped");
+	ok(run_until(rig_stats(&rig).slabs_lacking), "slabs lack a replica while one of two donors is stopped");
 	kill(rig.donors[0].pid, SIGCONT);
 	ok(run_until_done(1), "slabs get their second replica back when the stopped donor returns");
 	check(&rig, "one of two is stopped");
@@ -231,7 +242,7 @@ static void writes_of_several_queues_survive_rebuilds(void)
 {
 	struct writer writers[WRITERS];
 	pthread_t threads[WRITERS];
-	unsigned wrong = 0;
+	unsigned wrong = 0, rebuilt = 0;
 	struct rig rig;
 
 	open_rig(&rig, 3, 5);
@@ -240,12 +251,14 @@ static void writes_of_several_queues_survive_rebuilds(void)
 		pthread_create(&threads[i], NULL, writer_main, &writers[i]);
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		run_with(&rig, i, SIGSTOP, 1500);
+		kill(rig.donors[i].pid, SIGSTOP);
+		rebuilt += run_until_begun(i + 1);
 		kill(rig.donors[i].pid, SIGCONT);
-		run_until_done(i + 1);
+		rebuilt += run_until_done(i + 1);
 	}
 	donor_kill(&rig.donors[2]);
-	ok(run_until_done(3), "three queues: replicas are rebuilt three times");
+	rebuilt += run_until_done(3);
+	ok(rebuilt == 5, "three queues: replicas are rebuilt three times");
 	for (unsigned i = 0; i < WRITERS; i++) {
 		writers[i].stop = true;
 		pthread_join(threads[i], NULL);
