@@ -35,8 +35,8 @@ packages_need "${need[@]}" || exit 1
 # The minutes that all tests take on two processors with everything installed. A selection has no estimate.
 usual=
 if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
-	usual=31
-	[ "$machines" = wanted ] || usual=22
+	usual=33
+	[ "$machines" = wanted ] || usual=24
 	[ -z "$long" ] || usual=110
 fi
 all=(--no-suite long)
