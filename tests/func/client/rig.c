@@ -181,7 +181,7 @@ int rig_write(struct rig *rig, uint64_t page, uint32_t count, void *data)
 	return rig_io(rig, rig->queue, STORE_WRITE, page, count, data);
 }
 
-/* Prints a line of /proc: the process's state and times, or the kernel function in which it sleeps. */
+/* Prints the first line of the file @name in the process's folder of /proc. */
 static void process_tell(int pid, const char *name)
 {
 	char path[64], line[512] = "";
@@ -208,6 +208,7 @@ void rig_tell_open(const struct rig *rig)
 		       (unsigned long long)(link->latency.p99 / 1000));
 		process_tell(rig->donors[i].pid, "stat");
 		process_tell(rig->donors[i].pid, "wchan");
+		process_tell(rig->donors[i].pid, "schedstat"); /* ns on a processor, and ns waiting for one */
 	}
 	for (unsigned i = 0; i < queue->depth; i++) {
 		const struct far_piece *piece = &queue->pieces[i];
