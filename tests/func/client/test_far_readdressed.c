@@ -44,6 +44,26 @@ static bool donors_become(const char *one, const char *other, const char *last)
 			  (!last || answers(last)));
 }
 
+/* Each test has donors of its own. Donors that had lent slabs before might still be clearing them. */
+static void start_donors(void)
+{
+	rig_donors(&rig, 3, "6M");
+	first = rig.donors[0].uri;
+	second = rig.donors[1].uri;
+	third = rig.donors[2].uri;
+	proxy_start(&proxy, rig.donors[0].port);
+	snprintf(old, sizeof old, "tcp://127.0.0.1:%u", proxy.port);
+	rig.config.pages = TRAFFIC_PAGES;
+	rig.config.donors_file = folder_path("donors");
+	rig.config.timeout_ms = 20000; /* longer than tries of an address that is gone */
+}
+
+static void stop_donors(void)
+{
+	rig_close(&rig);
+	proxy_stop(&proxy);
+}
+
 static void open_through_proxy(uint64_t seed)
 {
 	name(old, second, NULL);
@@ -57,7 +77,7 @@ static void open_through_proxy(uint64_t seed)
 /* The second donor has not enough room for all pages, so some pages stay on the first one until there is a third. */
 static void a_changed_address_is_used(void)
 {
-
+	start_donors();
 	open_through_proxy(1);
 	name(first, second, NULL);
 	ok(log_wait("under another address", 1, NULL), "the log says that a new address leads to a donor that leaves");
@@ -70,13 +90,12 @@ static void a_changed_address_is_used(void)
 	traffic_run(&traffic, 100);
 	ok(traffic_good(&traffic), "no page is lost afterwards");
 	ok(log_count("name it once") == 0, "a changed address does not count as a donor that is named twice");
-	proxy_die(&proxy, false);
-	rig_shut(&rig, false);
+	stop_donors();
 }
 
 static void an_address_that_changes_back_is_used(void)
 {
-
+	start_donors();
 	open_through_proxy(2);
 	name(first, second, NULL);
 	ok(log_wait("under another address", 1, NULL), "the address has changed");
@@ -84,12 +103,12 @@ static void an_address_that_changes_back_is_used(void)
 	ok(donors_become(old, second, NULL), "a donor whose address changes back is used at its old address");
 	traffic_run(&traffic, 100);
 	ok(traffic_good(&traffic), "no page is lost by changing an address back");
-	rig_shut(&rig, false);
+	stop_donors();
 }
 
 static void two_addresses_of_one_donor_are_refused(void)
 {
-
+	start_donors();
 	open_through_proxy(3);
 	name(old, second, first);
 	ok(log_wait("name it once", 1, NULL), "a second address of a donor is refused");
@@ -97,12 +116,12 @@ static void two_addresses_of_one_donor_are_refused(void)
 	name(first, second, third);
 	ok(donors_become(first, second, third), "the second address is used once the first is removed");
 	ok(traffic_good(&traffic), "no page is lost by a second address");
-	rig_shut(&rig, false);
+	stop_donors();
 }
 
 static void a_changed_address_is_used_after_an_adoption(void)
 {
-
+	start_donors();
 	rig_state(&rig);
 	open_through_proxy(4);
 	rig_shut(&rig, true);
@@ -114,26 +133,15 @@ static void a_changed_address_is_used_after_an_adoption(void)
 	name(first, second, third);
 	ok(donors_become(first, second, third) && !traffic_check(&traffic),
 	   "the donor is used at its new address after the adoption");
-	proxy_die(&proxy, false);
+	stop_donors();
 }
 
 int main(void)
 {
 	log_keep();
-	rig_donors(&rig, 3, "6M");
-	first = rig.donors[0].uri;
-	second = rig.donors[1].uri;
-	third = rig.donors[2].uri;
-	proxy_start(&proxy, rig.donors[0].port);
-	snprintf(old, sizeof old, "tcp://127.0.0.1:%u", proxy.port);
-	rig.config.pages = TRAFFIC_PAGES;
-	rig.config.donors_file = folder_path("donors");
-	rig.config.timeout_ms = 20000; /* longer than tries of an address that is gone */
 	a_changed_address_is_used();
 	an_address_that_changes_back_is_used();
 	two_addresses_of_one_donor_are_refused();
 	a_changed_address_is_used_after_an_adoption();
-	rig_close(&rig);
-	proxy_stop(&proxy);
 	return tap_done();
 }
