@@ -215,11 +215,12 @@ void rig_tell_open(const struct rig *rig)
 
 		if (piece->state == PIECE_FREE)
 			continue;
-		printf(
-		    "# page %llu: state %d, sent to donor %u first, %s hedge buffer, sent %llu us ago, no answer from",
-		    (unsigned long long)piece->page, (int)piece->state, piece->donor,
-		    piece->tries[0].buffer ? "with a" : "without a",
-		    (unsigned long long)((now - piece->tries[0].posted_at) / 1000));
+		printf("# page %llu: state %d, sent to donor %u first, %s hedge buffer",
+		       (unsigned long long)piece->page, (int)piece->state, piece->donor,
+		       piece->tries[0].buffer ? "with a" : "without a");
+		if (piece->tries[0].posted_at) /* known only of reads that got a hedge buffer */
+			printf(", sent %llu us ago", (unsigned long long)((now - piece->tries[0].posted_at) / 1000));
+		printf(", no answer from");
 		for (unsigned donor = 0; donor < rig->donor_count; donor++)
 			if (few_donors_has(&piece->left, donor))
 				printf(" %u", donor);
