@@ -148,6 +148,7 @@ static void stopped_donors_replicas_are_rebuilt(void)
 static void donor_stopped_too_long_is_used_again_without_slabs(void)
 {
 	struct rig rig;
+	bool lost;
 
 	rig_donors(&rig, 3, "32M");
 	rig.config.timeout_ms = 3000;
@@ -156,10 +157,9 @@ static void donor_stopped_too_long_is_used_again_without_slabs(void)
 	log_begin();
 	traffic_begin(&traffic, &rig, 3);
 	run_with(&rig, 0, SIGSTOP, 600);
-	while (!log_count("what it held is lost"))
-		traffic_run(&traffic, 50);
+	lost = run_until(log_count("what it held is lost"));
 	kill(rig.donors[0].pid, SIGCONT);
-	ok(run_until_done(1), "the replicas of a donor stopped for longer than the timeout are rebuilt");
+	ok(lost && run_until_done(1), "the replicas of a donor stopped for longer than the timeout are rebuilt");
 	ok(log_wait("it is used again", 1, NULL),
 	   "a donor stopped for longer than the timeout is used again, without slabs");
 	traffic_run(&traffic, 300);
