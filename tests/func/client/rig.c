@@ -270,12 +270,12 @@ bool rig_figure_is(const struct rig *rig, size_t offset, uint64_t least, uint64_
 	return false;
 }
 
-void rig_rest(const struct rig *rig)
+void rig_rest(struct store_queue *queue)
 {
 	struct store_done done;
 
-	while (!store_quiet(rig->queue)) {
-		if (store_poll(rig->queue, &done, 1))
+	while (!store_quiet(queue)) {
+		if (store_poll(queue, &done, 1))
 			tap_bail("an answer comes to no request");
 		sched_yield();
 	}

@@ -53,8 +53,9 @@ void rig_close(struct rig *rig);
 int rig_io(struct rig *rig, struct store_queue *queue, enum store_op op, uint64_t page, uint32_t count, void *data);
 int rig_read(struct rig *rig, uint64_t page, uint32_t count, void *data);
 int rig_write(struct rig *rig, uint64_t page, uint32_t count, void *data);
-/* Waits for late answers (store_quiet) once no request is open. Until then their pages count as held. */
-void rig_rest(const struct rig *rig);
+/* Waits for the late answers of @queue (store_quiet), which has no open request. Until then their pages count as
+   held. */
+void rig_rest(struct store_queue *queue);
 /* Waits asleep for completions of @queue. Bails out after a minute. */
 int rig_wait(struct store_queue *queue, struct store_done *dones, unsigned max);
 

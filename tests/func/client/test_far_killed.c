@@ -232,7 +232,7 @@ static void killed_processes_leave_every_complete_write(unsigned replicas)
 	stats = rig_stats(&rig);
 	ok(!journal->wrong && !stats.lost_pages, "all pages are right after the repair, and none is lost");
 	ok(rig_wait_leased(&rig, stats.bytes_leased), "no donor keeps a slab that the store does not know");
-	rig_rest(&rig);
+	rig_rest(rig.queue);
 	store_discard(rig.store, 0, PAGES);
 	ok(rig_wait_leased(&rig, 0), "discarding the whole store releases all slabs");
 	rig_shut(&rig, false);

@@ -120,6 +120,7 @@ static void *worker_main(void *argument)
 		for (int i = 0; i < count; i++)
 			slot_end(worker, &dones[i]);
 	}
+	rig_rest(worker->queue);
 	return NULL;
 }
 
@@ -138,6 +139,7 @@ static void random_requests_match_a_reference(unsigned replicas)
 	static struct worker workers[THREADS];
 	struct store_stats stats;
 	struct rig rig;
+	uint64_t live;
 
 	memset(workers, 0, sizeof workers);
 	rig_donors(&rig, 3, "48M");
@@ -157,8 +159,9 @@ static void random_requests_match_a_reference(unsigned replicas)
 		ok(!workers[i].wrong, "replicas %u, thread %u: every read returns the last writes", replicas, i);
 	}
 	stats = rig_stats(&rig);
-	ok(stats.pages_live == live_pages(workers), "the store counts %llu live pages, as the reference does",
-	   (unsigned long long)stats.pages_live);
+	live = live_pages(workers);
+	ok(stats.pages_live == live, "the store counts %llu live pages, the reference %llu",
+	   (unsigned long long)stats.pages_live, (unsigned long long)live);
 	ok(rig_wait_leased(&rig, 2 * PAGES / RIG_SLAB_PAGES * RIG_SLAB * (uint64_t)replicas),
 	   "each chunk leases a slab for each replica");
 	for (unsigned i = 0; i < 3; i++)

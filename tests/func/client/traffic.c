@@ -80,7 +80,7 @@ void traffic_run(struct traffic *traffic, unsigned ms)
 		     i < count; i++)
 			slot_end(traffic, &dones[i]);
 	}
-	rig_rest(traffic->rig);
+	rig_rest(traffic->rig->queue);
 }
 
 void traffic_rewrite(struct traffic *traffic, uint32_t count)
@@ -97,7 +97,7 @@ unsigned traffic_check(struct traffic *traffic)
 
 	for (uint32_t page = 0; page < TRAFFIC_PAGES; page++)
 		wrong += !rig_has(traffic->rig, page, traffic->versions[page]);
-	rig_rest(traffic->rig);
+	rig_rest(traffic->rig->queue);
 	return wrong;
 }
 
