@@ -111,7 +111,7 @@ def one_step_takes_its_share():
     group = Group("once", 1000 * MIB)
     result = run(*squeeze(group.folder, "--interval=1", "--once", "--max-step", "5%"))
     ok(result.returncode == 0 and result.stderr == "" and result.stdout.count("\n") == 1 and
-       f"{group.folder}: from 1000M to " in result.stdout and "in 1 step and 1 s" in result.stdout and "mean pressure 0.000%" in result.stdout,
+       re.match(rf"{group.folder}: from 1000M to .* in 1 step and \d+ s, mean pressure 0.000%", result.stdout),
        "one step of 5% prints a summary alone", shown(result))
     ok(group.holds(950) and group.orders == [32 * MIB, 18 * MIB], "a step is written to memory.reclaim in parts of 32M",
        group.orders)
@@ -141,13 +141,15 @@ def pressure_stops_the_steps():
     stalls = iter(range(1, 1000))
     group.after = lambda: group.put_pressure((1 << 40) + 50000 * next(stalls))
     result = run(*squeeze(group.folder, "--interval=1", "--for=4", "--psi=1%", "--max-step=1%", "--json"))
-    steps = [json.loads(line) for line in result.stdout.splitlines()]
-    ok(result.returncode == 0 and len(steps) == 5, "squeeze --for 4 --json prints four steps and a summary", shown(result))
-    ok([step["reclaim_bytes"] > 0 for step in steps[:4]] == [True, False, False, False],
+    *steps, summary = [json.loads(line) for line in result.stdout.splitlines()]
+    # An interval is longer than a second if the machine is busy.
+    ok(result.returncode == 0 and 2 <= len(steps) <= 4 and "steps" in summary,
+       "squeeze --for 4 --json prints up to four steps and a summary", shown(result))
+    ok(steps[0]["reclaim_bytes"] > 0 and not any(step["reclaim_bytes"] for step in steps[1:]),
        "after a step with five times the target, no step follows until it is made up for", shown(result))
-    ok(4 < steps[1]["pressure_percent"] < 6 and steps[0]["pressure_percent"] == 0 and 0.5 < steps[4]["pressure_percent"] < 2,
+    ok(2 < steps[1]["pressure_percent"] < 6 and steps[0]["pressure_percent"] == 0 and 0.5 < summary["pressure_percent"] < 2,
        "the pressure is the time of waiting in each interval, and the mean in the summary", shown(result))
-    ok(steps[4]["from_bytes"] == 1024 * MIB and steps[4]["bytes"] == group.number("memory.current") and not steps[4]["gone"],
+    ok(summary["from_bytes"] == 1024 * MIB and summary["bytes"] == group.number("memory.current") and not summary["gone"],
        "the summary has the sizes at the beginning and the end", shown(result))
 
 
@@ -169,12 +171,12 @@ def restarted_group_counts_anew():
         group.put_pressure(20000)
         group.put("memory.current", f"{512 * MIB}\n")
     group.after = restart
-    result = run(*squeeze(group.folder, "--interval=1", "--for=3", "--psi=50%", "--max-step=1%", "--json"))
-    steps = [json.loads(line) for line in result.stdout.splitlines()]
-    ok(result.returncode == 0 and len(steps) == 4, "squeeze goes on with a restarted group", shown(result))
-    ok(1 < steps[1]["pressure_percent"] < 3 and 0 < steps[3]["pressure_percent"] < 1 and steps[2]["reclaim_bytes"] > 0,
+    result = run(*squeeze(group.folder, "--interval=1", "--for=5", "--psi=50%", "--max-step=1%", "--json"))
+    *steps, summary = [json.loads(line) for line in result.stdout.splitlines()]
+    ok(result.returncode == 0 and 3 <= len(steps) <= 5, "squeeze goes on with a restarted group", shown(result))
+    ok(0.5 < steps[1]["pressure_percent"] < 3 and 0 < summary["pressure_percent"] < 1 and steps[2]["reclaim_bytes"] > 0,
        "what the restarted group has waited is counted from 0", shown(result))
-    ok(400 * MIB < steps[3]["from_bytes"] < 513 * MIB, "the summary begins with the size of the restarted group", shown(result))
+    ok(400 * MIB < summary["from_bytes"] < 513 * MIB, "the summary begins with the size of the restarted group", shown(result))
 
 
 def signals_end_it():
