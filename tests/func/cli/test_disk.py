@@ -333,11 +333,11 @@ def device_recovers_when_its_donors_return():
 
 
 def killed_attach_leaves_nothing():
-    """The attach command is killed, so the device is removed. A stopped donor gives time for that."""
+    """The attach command is killed, so the device is removed. A stopped donor and a long timeout give time for that."""
     donor = Donor("--donate", "64M", "--slab", "4M")
     donor.signal(signal.SIGSTOP)
     with subprocess.Popen([FARPAGE, "disk", "attach", "--name=a", "--size=8M", f"--frontend={FRONTEND}", f"--log={LOG}",
-                           f"--donor={donor.uri}"], stderr=subprocess.DEVNULL) as attach:
+                           f"--donor={donor.uri}", "--timeout-ms=10000"], stderr=subprocess.DEVNULL) as attach:
         wait_until((RUNTIME / "a" / "control").exists)
         ok(disks.known()["a"]["state"] == "adopting" and attach.poll() is None,
            "disk list shows a device as adopting while attach waits")
