@@ -87,16 +87,60 @@ static char *read_section(int fd, const ElfW(Shdr) * section)
 	return NULL;
 }
 
-static bool symbols_define(int fd, const ElfW(Shdr) * symbols, const ElfW(Shdr) * names, const char *name)
+/* A section and the names to which it refers. */
+struct named_section {
+	char *bytes, *names;
+	size_t length, names_length;
+};
+
+static bool symbols_define(const struct named_section *section, const char *name)
 {
-	ElfW(Sym) *table = (ElfW(Sym) *)(void *)read_section(fd, symbols);
-	char *text = read_section(fd, names);
+	const ElfW(Sym) *table = (const ElfW(Sym) *)(const void *)section->bytes;
+
+	for (size_t i = 0; i < section->length / sizeof *table; i++)
+		if (table[i].st_shndx != SHN_UNDEF && table[i].st_name < section->names_length &&
+		    strcmp(section->names + table[i].st_name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Returns true if the program names a library that begins with @name. */
+static bool libraries_have(const struct named_section *section, const char *name)
+{
+	const ElfW(Dyn) *table = (const ElfW(Dyn) *)(const void *)section->bytes;
+
+	for (size_t i = 0; i < section->length / sizeof *table; i++)
+		if (table[i].d_tag == DT_NEEDED && table[i].d_un.d_val < section->names_length &&
+		    strncmp(section->names + table[i].d_un.d_val, name, strlen(name)) == 0)
+			return true;
+	return false;
+}
+
+/* Returns true if @has finds @name in a section of this type. */
+static bool sections_have(int fd, const struct elf_program *elf, unsigned type,
+			  bool (*has)(const struct named_section *section, const char *name), const char *name)
+{
+	unsigned count = elf->header.e_shnum;
+	ElfW(Shdr) sections[SECTIONS_MAX];
 	bool found = false;
-	for (size_t i = 0; table && text && !found && i < symbols->sh_size / sizeof *table; i++)
-		found = table[i].st_shndx != SHN_UNDEF && table[i].st_name < names->sh_size &&
-			strcmp(text + table[i].st_name, name) == 0;
-	free(table);
-	free(text);
+
+	if (elf->header.e_shentsize != sizeof sections[0] || count > SECTIONS_MAX ||
+	    pread(fd, sections, count * sizeof sections[0], (off_t)elf->header.e_shoff) !=
+		(ssize_t)(count * sizeof sections[0]))
+		return false;
+	for (unsigned i = 0; i < count && !found; i++) {
+		if (sections[i].sh_type != type || sections[i].sh_link >= count)
+			continue;
+		const ElfW(Shdr) *names = &sections[sections[i].sh_link];
+		struct named_section section = {.bytes = read_section(fd, &sections[i]),
+						.names = read_section(fd, names),
+						.length = sections[i].sh_size,
+						.names_length = names->sh_size};
+
+		found = section.bytes && section.names && has(&section, name);
+		free(section.bytes);
+		free(section.names);
+	}
 	return found;
 }
 
@@ -104,18 +148,16 @@ static bool symbols_define(int fd, const ElfW(Shdr) * symbols, const ElfW(Shdr) 
    preload library's. */
 static bool defines(int fd, const struct elf_program *elf, const char *name)
 {
-	unsigned count = elf->header.e_shnum;
+	return sections_have(fd, elf, SHT_DYNSYM, symbols_define, name);
+}
 
-	ElfW(Shdr) sections[SECTIONS_MAX];
-	bool found = false;
-	if (elf->header.e_shentsize != sizeof sections[0] || count > SECTIONS_MAX ||
-	    pread(fd, sections, count * sizeof sections[0], (off_t)elf->header.e_shoff) !=
-		(ssize_t)(count * sizeof sections[0]))
-		return false;
-	for (unsigned i = 0; i < count && !found; i++)
-		if (sections[i].sh_type == SHT_DYNSYM && sections[i].sh_link < count)
-			found = symbols_define(fd, &sections[i], &sections[sections[i].sh_link], name);
-	return found;
+/* Returns true if the program was built by gcc with AddressSanitizer, ThreadSanitizer or LeakSanitizer. They allocate
+   memory by system calls, and do not start if another library has a malloc. clang links them statically (defines()). */
+static bool is_sanitized(int fd, const struct elf_program *elf)
+{
+	return sections_have(fd, elf, SHT_DYNAMIC, libraries_have, "libasan.so") ||
+	       sections_have(fd, elf, SHT_DYNAMIC, libraries_have, "libtsan.so") ||
+	       sections_have(fd, elf, SHT_DYNAMIC, libraries_have, "liblsan.so");
 }
 
 /* Compares the ELF file with this process's own program, which can run here and uses the same C library as the preload
@@ -145,6 +187,9 @@ static int check_elf(int fd, const struct refusal *refusal)
 	if (defines(fd, &elf, "mmap") || defines(fd, &elf, "munmap"))
 		return refuse(refusal, -ENOEXEC,
 			      "it brings an mmap or munmap of its own, which the pager does not see");
+	if (is_sanitized(fd, &elf))
+		return refuse(refusal, -ENOEXEC,
+			      "it was built with -fsanitize, and the pager does not see a sanitizer's memory");
 	return 0;
 }
 

@@ -5,7 +5,7 @@
  * conditions:
  * - It is a dynamically linked ELF program for this machine and this C library.
  * - exec(2) does not raise its privileges. Otherwise the loader ignores LD_PRELOAD.
- * - It has no mmap or munmap of its own. Otherwise the library does not see all mappings.
+ * - It has no mmap or munmap of its own, and no sanitizer. Otherwise the library does not see all mappings.
  *
  * For a script, its interpreter must meet these conditions.
  */

@@ -89,6 +89,12 @@ if ${CC:-cc} -w -rdynamic -o "$FOLDER/mapper" "$FOLDER/mapper.c" 2>/dev/null; th
 		"brings its own mmap" "${run[@]}" --quiet -- sh -c "exec $FOLDER/mapper"
 fi
 
+# A library with the name of gcc's stands for the sanitizer.
+if ${CC:-cc} -shared -Wl,-soname,libtsan.so.2 -x c -o "$FOLDER/libtsan.so.2" /dev/null 2>/dev/null &&
+	${CC:-cc} -Wl,--no-as-needed -o "$FOLDER/sanitized" "$FOLDER/program.c" "$FOLDER/libtsan.so.2"; then
+	run_refused "a program built with ThreadSanitizer" 126 "built with -fsanitize" "${run[@]}" -- "$FOLDER/sanitized"
+fi
+
 # If a program at a fixed address takes the address of a library function, the program gets its own entry for this
 # function. Debian's Python has such an entry for malloc.
 cat >"$FOLDER/fixed.c" <<'END'
