@@ -136,6 +136,16 @@ static uint64_t window_size(const struct run_options *options, const struct run_
 	return size > 4 * all ? size : 4 * all;
 }
 
+/* Libraries for message passing overwrite the program's mmap and munmap, to learn when memory goes away that they have
+   registered with a network device. Then the preload library does not see this memory. These variables switch that off,
+   and the libraries register memory anew for each message. A value that the user has set stays. */
+static void unhook_libraries(void)
+{
+	setenv("UCX_MEM_EVENTS", "n", 0);
+	setenv("OMPI_MCA_memory", "^patcher", 0);
+	setenv("FI_MR_CACHE_MONITOR", "disabled", 0);
+}
+
 /* Sets the environment variables that the preload library reads. Returns 0, or -errno after one logged line. */
 static int set_environment(const struct run_options *options, const struct run_donors *donors,
 			   const struct run_report *report)
@@ -176,6 +186,7 @@ static int set_environment(const struct run_options *options, const struct run_d
 	set_number("FARPAGE_TIMEOUT_MS", options->timeout_ms);
 	set_number("FARPAGE_PREFETCH", options->prefetch);
 	set_number("FARPAGE_SPIN_US", options->spin_us);
+	unhook_libraries();
 	return 0;
 }
 

@@ -161,6 +161,11 @@ PROGRAMS = [
             before="python3 generate.py numbers >numbers.csv"),
     program("PHP-FPM, with workers of another user", "exec sh fpm.sh", "php-fpm libfcgi-bin", "cgi-fcgi",
             check="ls /usr/sbin/php-fpm*", local="24M"),
+    program("MPI, by Open MPI and UCX", "mpirun.openmpi --allow-run-as-root --oversubscribe --mca pml ucx --mca opal_common_ucx_tls any "
+            "--mca opal_common_ucx_devices any -np 2 ./ring", "openmpi-bin libopenmpi-dev gcc libc6-dev",
+            "mpirun.openmpi mpicc.openmpi", local="24M", before="mpicc.openmpi -O1 -o ring ring.c"),
+    program("MPI, by MPICH", "exec mpirun.mpich -np 2 ./ring", "mpich libmpich-dev gcc libc6-dev", "mpirun.mpich mpicc.mpich",
+            local="24M", before="mpicc.mpich -O1 -o ring ring.c"),
     program("gunicorn, with forked workers", "exec sh gunicorn.sh", "gunicorn curl", "gunicorn curl", local="24M"),
 ]
 

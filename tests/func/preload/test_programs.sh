@@ -53,4 +53,9 @@ fi
 same perl 8M perl -e 'my %h; while (<STDIN>) { my ($k, @v) = split; push @{$h{$k % 500}}, $_; last if $. > 100000; }
 	for (sort { $a <=> $b } keys %h) { print "$_ ", scalar(@{$h{$_}}), " ", join("", sort @{$h{$_}}), "\n"; }'
 same bash 8M bash -c 'mapfile -t lines; for ((i = 0; i < ${#lines[@]}; i += 97)); do echo "${lines[i]}"; done'
+# Libraries for message passing must not overwrite functions that farpage replaces.
+export OMPI_MCA_memory=mine
+expect "farpage run switches the memory hooks of MPI libraries off, unless the user has set them" \
+	"FI_MR_CACHE_MONITOR=disabled OMPI_MCA_memory=mine UCX_MEM_EVENTS=n" \
+	"$("$FARPAGE" run --engine pager --local 16M "${DONORS[@]}" --quiet -- env | grep -E '^(UCX|OMPI|FI)_' | LC_ALL=C sort | xargs)"
 tap_done
