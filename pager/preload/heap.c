@@ -76,27 +76,32 @@ static void near_free(void *block)
 }
 
 /* Called at the end of every allocation from libmimalloc. Sets errno if there was no memory, and starts the pager if
-   its start is due. */
-static inline void *far_block(void *block)
+   its start is due. If the loader is the caller, a later allocation does this: during dlopen() the loader holds a lock
+   that pthread_create() needs, so the starter could not be created. */
+static inline void *far_block(void *block, const void *caller)
 {
 	if (__builtin_expect(!block, false))
 		errno = ENOMEM;
-	preload_start_if_due();
+	if (__builtin_expect(preload.start_due, false) && !preload_is_loader_code(caller))
+		preload_start_if_due();
 	return block;
 }
+
+/* The code that called the exported function in which this stands. */
+#define CALLER() __builtin_return_address(0)
 
 PRELOAD_EXPORT void *malloc(size_t size)
 {
 	if (!preload_is_far())
 		return near_malloc(size);
-	return far_block(mi_malloc(size));
+	return far_block(mi_malloc(size), CALLER());
 }
 
 PRELOAD_EXPORT void *calloc(size_t count, size_t size)
 {
 	if (!preload_is_far())
 		return near_calloc(count, size);
-	return far_block(mi_calloc(count, size));
+	return far_block(mi_calloc(count, size), CALLER());
 }
 
 /* Frees a block of a library that is behind this library in the search order. */
@@ -160,7 +165,7 @@ PRELOAD_EXPORT void *realloc(void *block, size_t size)
 		mi_free(block);
 		return NULL;
 	}
-	return far_block(size > mi_usable_size(block) ? grow(block, size) : mi_realloc(block, size));
+	return far_block(size > mi_usable_size(block) ? grow(block, size) : mi_realloc(block, size), CALLER());
 }
 
 PRELOAD_EXPORT void *reallocarray(void *block, size_t count, size_t size)
@@ -190,7 +195,7 @@ static void *allocate_aligned(size_t alignment, size_t size)
 {
 	if (!preload_is_far())
 		return near_memalign(alignment, size);
-	return far_block(mimalloc_aligned(alignment, size));
+	return far_block(mimalloc_aligned(alignment, size), NULL); /* the loader aligns its blocks itself */
 }
 
 PRELOAD_EXPORT void *memalign(size_t alignment, size_t size)

@@ -24,6 +24,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <mimalloc.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -33,7 +34,12 @@ struct preload preload = {.lock = PTHREAD_MUTEX_INITIALIZER};
 __thread unsigned preload_near;
 
 static const int *alive;              /* points to 1, and in a forked child to 0; in a page of its own */
-static uintptr_t heap_low, heap_high; /* bounds of libmimalloc's code */
+
+/* The bounds of a library's code. */
+struct code {
+	uintptr_t low, high;
+};
+static struct code heap_code, loader_code;
 
 void preload_give_up(const char *why)
 {
@@ -66,26 +72,37 @@ static bool object_contains(const struct dl_phdr_info *info, uintptr_t address)
 	return false;
 }
 
-static int find_heap_code(struct dl_phdr_info *info, size_t size, void *unused)
+static void find_code(const struct dl_phdr_info *info, uintptr_t address, struct code *code)
 {
-	(void)size, (void)unused;
-	if (!object_contains(info, (uintptr_t)mi_malloc))
-		return 0;
-	heap_low = UINTPTR_MAX;
+	if (!object_contains(info, address))
+		return;
+	*code = (struct code){.low = UINTPTR_MAX};
 	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 		uintptr_t low = info->dlpi_addr + segment->p_vaddr;
 		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
 			continue;
-		heap_low = low < heap_low ? low : heap_low;
-		heap_high = low + segment->p_memsz > heap_high ? low + segment->p_memsz : heap_high;
+		code->low = low < code->low ? low : code->low;
+		code->high = low + segment->p_memsz > code->high ? low + segment->p_memsz : code->high;
 	}
-	return 1;
+}
+
+static int find_codes(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	(void)size, (void)unused;
+	find_code(info, (uintptr_t)mi_malloc, &heap_code);
+	find_code(info, getauxval(AT_BASE), &loader_code);
+	return 0;
 }
 
 bool preload_is_heap_code(const void *address)
 {
-	return (uintptr_t)address - heap_low < heap_high - heap_low;
+	return (uintptr_t)address - heap_code.low < heap_code.high - heap_code.low;
+}
+
+bool preload_is_loader_code(const void *address)
+{
+	return (uintptr_t)address - loader_code.low < loader_code.high - loader_code.low;
 }
 
 void preload_mark(void)
@@ -124,7 +141,7 @@ void preload_begin(void)
 			preload_give_up("cannot reserve the addresses of far memory: the hard limit of address space "
 					"(ulimit -Hv) is too low, or this is valgrind, which has too few addresses");
 		preload.window.mediated = true;
-		dl_iterate_phdr(find_heap_code, NULL);
+		dl_iterate_phdr(find_codes, NULL);
 		/* The heap shall commit memory in small steps, because each commit is counted. */
 		mi_option_set(mi_option_eager_commit, 0);
 		mi_option_set(mi_option_large_os_pages, 0);

@@ -102,6 +102,8 @@ void preload_count(int64_t bytes);
 bool preload_has_name(const char *name);
 /* Returns true if @address is in the code of the heap (libmimalloc). */
 bool preload_is_heap_code(const void *address);
+/* Returns true if @address is in the code of the loader (ld.so). */
+bool preload_is_loader_code(const void *address);
 /* Ends the process, whose memory would otherwise grow without bound. Logs @why first, unless it is NULL. */
 __attribute__((noreturn)) void preload_give_up(const char *why);
 
