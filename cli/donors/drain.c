@@ -136,7 +136,7 @@ static int progress_watch(struct drain *drain, const sigset_t *stops, struct wir
 		if (!answer->draining.slabs)
 			return 0;
 		if (drain->timeout_s != DRAIN_NO_TIMEOUT && clock_now() >= end)
-			return -ETIMEDOUT;
+			return -ETIME;
 		if (stops && signals_came(stops))
 			return -EINTR;
 		status = operate_wait(drain->visit.operate, DRAIN_PERIOD_MS);
@@ -187,7 +187,7 @@ static int drain_finish(void *user)
 	switch (drain_wait(drain, NULL, &answer)) {
 	case 0:
 		break;
-	case -ETIMEDOUT:
+	case -ETIME:
 		return drain_late(drain, &answer);
 	default:
 		return COMMAND_FAILED;

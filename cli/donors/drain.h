@@ -51,7 +51,7 @@ int drain_order(struct drain *drain, struct wire_message *ret_answer);
  * Shows the progress of a drain until the donor is empty. @answer is the answer to drain_order(), and becomes the last
  * answer. Returns:
  * - 0: the donor is empty;
- * - -ETIMEDOUT: the timeout is over; nothing is logged;
+ * - -ETIME: the timeout is over; nothing is logged;
  * - -EINTR: a signal of @stops is pending (@stops may be NULL); nothing is logged;
  * - another -errno after one logged line.
  */

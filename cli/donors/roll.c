@@ -137,7 +137,7 @@ static int drain_act(void *user)
 	switch (status) {
 	case 0:
 		return COMMAND_OK;
-	case -ETIMEDOUT:
+	case -ETIME:
 		if (!roll->drain.json)
 			holders_each(&roll->drain.visit, holders_print_line, stdout);
 		return fail(roll, ROLL_DRAIN_LATE, "%s is not empty after %u s, with %s", donor_now(roll)->uri,

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """test_drain.py: farpage donors holders, drain and undrain of a donor that a program uses."""
 import json
+import signal
 
 from donor import Donor, donors, no_donors
 from tap import FOLDER, done, farpage, make_key, ok, refused, shown, start, wait_until
@@ -157,6 +158,13 @@ def donors_of_a_file_are_drained():
     program = start("run", "--local", "16M", "--donor", of[0].uri, "--donor", of[1].uri, "--", "/usr/bin/python3", "-c",
                     PROGRAM.replace("64 << 20", "32 << 20"))
     program.stdout.readline()
+    drain = start("donors", "drain", of[0].uri)
+    wait_until(lambda: of[0].says()["state"] == "draining")
+    of[0].signal(signal.SIGSTOP)
+    _, errors = drain.communicate()
+    of[0].signal(signal.SIGCONT)
+    ok(drain.returncode == 1 and "does not answer in time" in errors and "is not empty" not in errors,
+       "donors drain fails when its donor stops answering", drain.returncode, errors)
     drain = start("donors", "drain", of[0].uri, of[1].uri)
     wait_until(lambda: [donor.says()["state"] for donor in of] == ["draining"] * 2)
     result = farpage("donors", "drain", f"@{listed}", "--timeout", "1")
