@@ -33,7 +33,7 @@
 struct preload preload = {.lock = PTHREAD_MUTEX_INITIALIZER};
 __thread unsigned preload_near;
 
-static const int *alive;              /* points to 1, and in a forked child to 0; in a page of its own */
+static const int *alive; /* points to 1, and in a forked child to 0; in a page of its own */
 
 /* The bounds of a library's code. */
 struct code {
