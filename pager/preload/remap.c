@@ -5,7 +5,7 @@
  * the page tables. With a pager the kernel would not move far pages. So this file copies the contents in steps of 1
  * MiB, and empties the source after each step. Therefore the move never needs much more local memory than the mapping
  * itself. If the program may not read the source, this file makes the source readable for the copy. The target gets the
- * source's protection.
+ * source's protection. A mapping that the program has put over the window (far_give_up()) is left to the kernel.
  *
  * Any thread may call these functions.
  */
@@ -163,12 +163,38 @@ static void *remap_far(char *old, size_t old_length, size_t new_length, int flag
 	return target;
 }
 
+/* Returns true if the range is in the window, but is one mapping of the kernel, which the program has put there. */
+static bool is_given_up(char *start, size_t length)
+{
+	char *low, *high;
+
+	if (!length)
+		return false;
+	far_next_given_up(start, start + length, &low, &high);
+	return low == start && high == start + length;
+}
+
+/* Fills the hole that a mapping of the kernel has left in the window when it moved or shrank, so that the kernel places
+   nothing else there. */
+static void fill_hole(char *old, size_t old_length, const void *now, size_t new_length, int flags)
+{
+	if (now == MAP_FAILED || flags & MREMAP_DONTUNMAP)
+		return;
+	if (now != old)
+		far_free(old, old_length);
+	else if (new_length < old_length)
+		far_free(old + new_length, old_length - new_length);
+}
+
 static void *remap(void *old, size_t old_length, size_t new_length, int flags, void *wanted)
 {
+	const size_t old_size = (old_length + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
+	const size_t new_size = (new_length + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
+	const bool given_up = is_given_up(old, old_size);
 	char *start;
 	size_t covered;
 
-	if (far_clip(old, old_length ? old_length : 1, &start, &covered)) {
+	if (!given_up && far_clip(old, old_length ? old_length : 1, &start, &covered)) {
 		void *moved = remap_far(old, old_length, new_length, flags, wanted);
 
 		if (moved != MAP_FAILED) {
@@ -183,7 +209,11 @@ static void *remap(void *old, size_t old_length, size_t new_length, int flags, v
 		if (error)
 			return fail(error);
 	}
-	return kernel_mremap(old, old_length, new_length, flags, wanted);
+	void *now = kernel_mremap(old, old_length, new_length, flags, wanted);
+
+	if (given_up)
+		fill_hole(old, old_size, now, new_size, flags);
+	return now;
 }
 
 PRELOAD_EXPORT void *mremap(void *old, size_t old_length, size_t new_length, int flags, ...)

@@ -96,6 +96,24 @@ static void mremap_moves_to_a_fixed_place(void)
 	munmap(target, size / 2);
 }
 
+/* Mappings of two pages stay local. */
+static void mremap_moves_small_mappings_to_freed_places(void)
+{
+	char *far = map_memory(MB), *small = map_memory(2 * PAGE);
+
+	fill(small, 2 * PAGE, 9);
+	munmap(far, MB);
+	ok(mremap(small, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, far) == far && !wrong(far, 2 * PAGE, 9, 0),
+	   "mremap moves a small mapping to the place of an unmapped large one");
+	ok(mremap(far, 2 * PAGE, PAGE, 0) == far && !readable(far + PAGE) && !wrong(far, PAGE, 9, 0),
+	   "the small mapping shrinks at its new place");
+	char *moved = mremap(far, PAGE, MB, MREMAP_MAYMOVE);
+	ok(moved != MAP_FAILED && !wrong(moved, PAGE, 9, 0) && !not_zero(moved + PAGE, MB - PAGE) &&
+	       (moved == far || !readable(far)),
+	   "the small mapping grows, and its contents stay");
+	munmap(moved, MB);
+}
+
 /* A moved mapping keeps its protection, even PROT_NONE. */
 static void mremap_keeps_protection(void)
 {
@@ -321,6 +339,7 @@ int main(void)
 	munmap_removes_a_part_of_a_mapping();
 	mremap_moves_contents();
 	mremap_moves_to_a_fixed_place();
+	mremap_moves_small_mappings_to_freed_places();
 	mremap_keeps_protection();
 	madvise_discards_only_where_linux_does();
 	fixed_mappings_replace_memory();
