@@ -93,32 +93,44 @@ struct named_section {
 	size_t length, names_length;
 };
 
-static bool symbols_define(const struct named_section *section, const char *name)
+/* Returns true if the program itself defines mmap or munmap. Its libraries then call this function in place of the
+   preload library's. */
+static bool defines_mmap(const struct named_section *symbols)
 {
-	const ElfW(Sym) *table = (const ElfW(Sym) *)(const void *)section->bytes;
+	const ElfW(Sym) *table = (const ElfW(Sym) *)(const void *)symbols->bytes;
 
-	for (size_t i = 0; i < section->length / sizeof *table; i++)
-		if (table[i].st_shndx != SHN_UNDEF && table[i].st_name < section->names_length &&
-		    strcmp(section->names + table[i].st_name, name) == 0)
+	for (size_t i = 0; i < symbols->length / sizeof *table; i++) {
+		if (table[i].st_shndx == SHN_UNDEF || table[i].st_name >= symbols->names_length)
+			continue;
+		const char *name = symbols->names + table[i].st_name;
+
+		if (strcmp(name, "mmap") == 0 || strcmp(name, "munmap") == 0)
 			return true;
+	}
 	return false;
 }
 
-/* Returns true if the program names a library that begins with @name. */
-static bool libraries_have(const struct named_section *section, const char *name)
+/* Returns true if the program was built by gcc with AddressSanitizer, ThreadSanitizer or LeakSanitizer. They allocate
+   memory by system calls, and do not start if another library has a malloc. clang links them statically
+   (defines_mmap()). */
+static bool needs_sanitizer(const struct named_section *dynamic)
 {
-	const ElfW(Dyn) *table = (const ElfW(Dyn) *)(const void *)section->bytes;
+	static const char *const libraries[] = {"libasan.so", "libtsan.so", "liblsan.so"};
+	const ElfW(Dyn) *table = (const ElfW(Dyn) *)(const void *)dynamic->bytes;
 
-	for (size_t i = 0; i < section->length / sizeof *table; i++)
-		if (table[i].d_tag == DT_NEEDED && table[i].d_un.d_val < section->names_length &&
-		    strncmp(section->names + table[i].d_un.d_val, name, strlen(name)) == 0)
-			return true;
+	for (size_t i = 0; i < dynamic->length / sizeof *table; i++) {
+		if (table[i].d_tag != DT_NEEDED || table[i].d_un.d_val >= dynamic->names_length)
+			continue;
+		for (unsigned j = 0; j < sizeof libraries / sizeof libraries[0]; j++)
+			if (strncmp(dynamic->names + table[i].d_un.d_val, libraries[j], strlen(libraries[j])) == 0)
+				return true;
+	}
 	return false;
 }
 
-/* Returns true if @has finds @name in a section of this type. */
-static bool sections_have(int fd, const struct elf_program *elf, unsigned type,
-			  bool (*has)(const struct named_section *section, const char *name), const char *name)
+/* Returns true if @has is true for a section of this type. */
+static bool some_section(int fd, const struct elf_program *elf, unsigned type,
+			 bool (*has)(const struct named_section *section))
 {
 	unsigned count = elf->header.e_shnum;
 	ElfW(Shdr) sections[SECTIONS_MAX];
@@ -137,27 +149,11 @@ static bool sections_have(int fd, const struct elf_program *elf, unsigned type,
 						.length = sections[i].sh_size,
 						.names_length = names->sh_size};
 
-		found = section.bytes && section.names && has(&section, name);
+		found = section.bytes && section.names && has(&section);
 		free(section.bytes);
 		free(section.names);
 	}
 	return found;
-}
-
-/* Returns true if the program itself defines a function @name. Its libraries then call this function in place of the
-   preload library's. */
-static bool defines(int fd, const struct elf_program *elf, const char *name)
-{
-	return sections_have(fd, elf, SHT_DYNSYM, symbols_define, name);
-}
-
-/* Returns true if the program was built by gcc with AddressSanitizer, ThreadSanitizer or LeakSanitizer. They allocate
-   memory by system calls, and do not start if another library has a malloc. clang links them statically (defines()). */
-static bool is_sanitized(int fd, const struct elf_program *elf)
-{
-	return sections_have(fd, elf, SHT_DYNAMIC, libraries_have, "libasan.so") ||
-	       sections_have(fd, elf, SHT_DYNAMIC, libraries_have, "libtsan.so") ||
-	       sections_have(fd, elf, SHT_DYNAMIC, libraries_have, "liblsan.so");
 }
 
 /* Compares the ELF file with this process's own program, which can run here and uses the same C library as the preload
@@ -184,10 +180,10 @@ static int check_elf(int fd, const struct refusal *refusal)
 		return refuse(refusal, -ENOEXEC, "it uses another C library than the pager");
 	/* The preload library would not see the mappings of such a program, for example of one with tcmalloc linked
 	   statically. */
-	if (defines(fd, &elf, "mmap") || defines(fd, &elf, "munmap"))
+	if (some_section(fd, &elf, SHT_DYNSYM, defines_mmap))
 		return refuse(refusal, -ENOEXEC,
 			      "it brings an mmap or munmap of its own, which the pager does not see");
-	if (is_sanitized(fd, &elf))
+	if (some_section(fd, &elf, SHT_DYNAMIC, needs_sanitizer))
 		return refuse(refusal, -ENOEXEC,
 			      "it was built with -fsanitize, and the pager does not see a sanitizer's memory");
 	return 0;
