@@ -43,8 +43,8 @@ all=(--no-suite long)
 [ -z "$long" ] && [ ${#names[@]} -eq 0 ] || all=()
 
 results=$(mktemp -d)
-ahead=
-trap 'kill "$teller" 2>/dev/null; [ -z "$ahead" ] || kill -- "-$ahead" 2>/dev/null; rm -rf "$results"' EXIT
+aside=
+trap 'kill "$teller" 2>/dev/null; [ -z "$aside" ] || kill -- "-$aside" 2>/dev/null; rm -rf "$results"' EXIT
 
 # Reports progress once a minute. The file "now" names the tree under test.
 tell() {
@@ -92,37 +92,54 @@ prepare() {
 	done
 }
 
-# prepare_ahead TREE...: prepares trees with the processor time that other programs leave.
-prepare_ahead() {
-	chrt --idle --pid 0 "$BASHPID"
-	prepare "$@"
+# tests TREE NAME OPTION...: runs tests of a prepared tree. Keeps their results as NAME.json.
+tests() {
+	local tree=$1 name=$2
+	local -a before=()
+	shift 2
+	[ "$tree" = build ] || before=("${steady[@]}")
+	[ ! -e "$results/$tree.broken" ] || return # count_tap.py reports it
+	rm -f "$tree/meson-logs/$name.json"
+	"${before[@]}" "$meson" test -C "$tree" --no-rebuild --logbase "$name" "${all[@]}" "$@" </dev/null 2>&1 |
+		tee "$results/$name.broken" | grep --line-buffered -v -e "^ninja: " -e '^Full log written' -e '^$' -e '^>>> '
+	# A tree without results is a failure, unless a selection has left the tree without tests.
+	if [ -f "$tree/meson-logs/$name.json" ]; then
+		mv "$tree/meson-logs/$name.json" "$results/"
+		rm "$results/$name.broken"
+	elif [ $((${#selected[@]} + ${#names[@]})) -gt 0 ] && grep -q '^No suitable tests defined' "$results/$name.broken"; then
+		rm "$results/$name.broken"
+	fi
 }
 
-# run TREE "TEST OPTIONS": runs the tests of a prepared tree.
+# run TREE "TEST OPTIONS": runs the tests of a prepared tree, except those that run_aside runs.
 run() {
 	local tree=$1
 	local -a test
 	read -ra test <<<"$2"
 	echo "$tree" >"$results/now"
 	echo "== $tree (${compilers[$tree]}${setups[$tree]:+ ${setups[$tree]}})"
-	[ ! -e "$results/$tree.broken" ] || return # count_tap.py reports it
-	rm -f "$tree"/meson-logs/testlog.json
 	tree_bin "$tree"
-	local -a before=() beside=()
 	# Two tests at once on each processor, because most tests wait: for a silent donor, or for the end of a grace
-	# period. Beside the plain tree's tests, the other trees are built.
-	if [ "$tree" != build ]; then
-		before=("${steady[@]}")
-		beside=(--num-processes $((2 * $(nproc))))
-	fi
-	"${before[@]}" "$meson" test -C "$tree" --no-rebuild "${beside[@]}" "${all[@]}" "${test[@]}" "${selected[@]}" "${names[@]}" </dev/null 2>&1 |
-		tee "$results/$tree.broken" | grep --line-buffered -v -e "^ninja: " -e '^Full log written' -e '^$' -e '^>>> '
-	# A tree without results is a failure, unless a selection has left the tree without tests.
-	if [ -f "$tree"/meson-logs/testlog.json ]; then
-		mv "$tree"/meson-logs/testlog.json "$results/$tree.json"
-		rm "$results/$tree.broken"
-	elif [ $((${#selected[@]} + ${#names[@]})) -gt 0 ] && grep -q '^No suitable tests defined' "$results/$tree.broken"; then
-		rm "$results/$tree.broken"
+	# period. Beside the plain tree's tests run_aside works.
+	[ "$tree" = build ] || test+=(--num-processes $((2 * $(nproc))))
+	tests "$tree" "$tree" "${test[@]}" "${elsewhere[@]}" "${selected[@]}" "${names[@]}"
+}
+
+# The suites whose tests only compute. They are run aside, unless tests were selected.
+computing=(fuzz sim model)
+elsewhere=()
+if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
+	elsewhere=("${computing[@]/#/--no-suite=}")
+fi
+
+# Uses only the processor time that other programs leave. Builds the other trees, and then runs the tests that only
+# compute.
+run_aside() {
+	chrt --idle --pid 0 "$BASHPID"
+	prepare build-asan build-tsan
+	if [ ${#elsewhere[@]} -gt 0 ]; then
+		tests build-asan build-asan-computing --timeout-multiplier 4 "${computing[@]/#/--suite=}"
+		tests build build-computing --timeout-multiplier 4 "${computing[@]/#/--suite=}"
 	fi
 }
 
@@ -143,13 +160,15 @@ scripts/left_behind.sh before "$results/machine"
 echo build >"$results/now"
 prepare build
 set -m # a process group of its own, for the trap
-prepare_ahead build-asan build-tsan &
-ahead=$!
+run_aside >"$results/aside" &
+aside=$!
 set +m
 run build "$without"
-echo "building with sanitizers" >"$results/now"
-wait "$ahead"
-ahead=
+echo "the tests beside it" >"$results/now"
+wait "$aside"
+aside=
+echo "== beside it"
+cat "$results/aside"
 run build-asan "--no-suite preload --no-suite programs --timeout-multiplier 4"
 run build-tsan "--no-suite preload --no-suite programs --no-suite fuzz --timeout-multiplier 4"
 # Runs the whole corpus. If a package cannot be installed, its program is skipped by name.
