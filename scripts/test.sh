@@ -35,8 +35,8 @@ packages_need "${need[@]}" || exit 1
 # The minutes that all tests take on two processors with everything installed. A selection has no estimate.
 usual=
 if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
-	usual=33
-	[ "$machines" = wanted ] || usual=24
+	usual=30
+	[ "$machines" = wanted ] || usual=21
 	[ -z "$long" ] || usual=110
 fi
 all=(--no-suite long)
@@ -53,7 +53,7 @@ tell() {
 	while sleep 60 & wait "$!"; do
 		minutes=$((minutes + 1))
 		now=$(cat "$results/now" 2>/dev/null)
-		ended=$(grep -oE '^ *[0-9]+/[0-9]+' "$results/$now.broken" 2>/dev/null | tail -n 1 | tr -d ' ')
+		ended=$(grep -oE '^ *[0-9]+/[0-9]+' "$results/$now.output" 2>/dev/null | tail -n 1 | tr -d ' ')
 		left=
 		if [ "$usual" ] && [ "$minutes" -lt "$usual" ]; then
 			left=", about $((usual - minutes)) min left"
@@ -92,7 +92,8 @@ prepare() {
 	done
 }
 
-# tests TREE NAME OPTION...: runs tests of a prepared tree. Keeps their results as NAME.json.
+# tests TREE NAME OPTION...: runs tests of a prepared tree. Keeps their results as NAME.json, or else their output as
+# NAME.broken.
 tests() {
 	local tree=$1 name=$2
 	local -a before=()
@@ -101,13 +102,12 @@ tests() {
 	[ ! -e "$results/$tree.broken" ] || return # count_tap.py reports it
 	rm -f "$tree/meson-logs/$name.json"
 	"${before[@]}" "$meson" test -C "$tree" --no-rebuild --logbase "$name" "${all[@]}" "$@" </dev/null 2>&1 |
-		tee "$results/$name.broken" | grep --line-buffered -v -e "^ninja: " -e '^Full log written' -e '^$' -e '^>>> '
+		tee "$results/$name.output" | grep --line-buffered -v -e "^ninja: " -e '^Full log written' -e '^$' -e '^>>> '
 	# A tree without results is a failure, unless a selection has left the tree without tests.
 	if [ -f "$tree/meson-logs/$name.json" ]; then
 		mv "$tree/meson-logs/$name.json" "$results/"
-		rm "$results/$name.broken"
-	elif [ $((${#selected[@]} + ${#names[@]})) -gt 0 ] && grep -q '^No suitable tests defined' "$results/$name.broken"; then
-		rm "$results/$name.broken"
+	elif [ $((${#selected[@]} + ${#names[@]})) -eq 0 ] || ! grep -q '^No suitable tests defined' "$results/$name.output"; then
+		mv "$results/$name.output" "$results/$name.broken"
 	fi
 }
 
@@ -118,7 +118,7 @@ run() {
 	read -ra test <<<"$2"
 	echo "$tree" >"$results/now"
 	echo "== $tree (${compilers[$tree]}${setups[$tree]:+ ${setups[$tree]}})"
-	tree_bin "$tree"
+	[ -e "$results/$tree.broken" ] || tree_bin "$tree"
 	# Two tests at once on each processor, because most tests wait: for a silent donor, or for the end of a grace
 	# period. Beside the plain tree's tests run_aside works.
 	[ "$tree" = build ] || test+=(--num-processes $((2 * $(nproc))))
