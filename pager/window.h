@@ -44,6 +44,12 @@ int window_adopt(struct window *window, void *base, size_t length);
 /* Unmaps the bitmap, and the reservation if window_reserve() made it. */
 void window_release(struct window *window);
 
+/* Returns @length rounded up to whole pages: 0 if the last page is above SIZE_MAX, as in the kernel. */
+static inline size_t window_round(size_t length)
+{
+	return (length + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
+}
+
 static inline bool window_contains(const struct window *window, const void *address)
 {
 	return (uintptr_t)address - (uintptr_t)window->base < window->length;

@@ -46,7 +46,7 @@ bool far_clip(const void *address, size_t length, char **ret_start, size_t *ret_
 	if (start >= end)
 		return false;
 	*ret_start = (char *)start;
-	*ret_length = (end - start + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
+	*ret_length = window_round(end - start);
 	return true;
 }
 

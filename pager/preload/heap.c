@@ -240,7 +240,7 @@ PRELOAD_EXPORT void *pvalloc(size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return allocate_aligned(WINDOW_PAGE, (size + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE);
+	return allocate_aligned(WINDOW_PAGE, window_round(size));
 }
 
 /* Returns the usable size of a block that is not mimalloc's. */

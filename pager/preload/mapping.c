@@ -67,7 +67,7 @@ bool mapping_is_heap(const void *address)
 
 static void note_heap(const char *start, size_t length, bool mapped)
 {
-	uint64_t pages = (length + WINDOW_PAGE - 1) / WINDOW_PAGE;
+	uint64_t pages = window_round(length) / WINDOW_PAGE;
 
 	bitmap_set(heap_pages, window_page(&preload.window, start), pages, mapped);
 }

@@ -134,8 +134,8 @@ static void *remap_far(char *old, size_t old_length, size_t new_length, int flag
 	    old_length > PTRDIFF_MAX || (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) && !(flags & MREMAP_MAYMOVE)) ||
 	    (flags & MREMAP_DONTUNMAP && old_length != new_length))
 		return fail(-EINVAL);
-	old_length = (old_length + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
-	new_length = (new_length + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
+	old_length = window_round(old_length);
+	new_length = window_round(new_length);
 	if (!window_allocated(&preload.window, old, old_length) || far_given_up(old, old_length))
 		return fail(-EFAULT);
 	size_t grown = new_length > old_length ? new_length - old_length : 0, unused;
@@ -188,8 +188,8 @@ static void fill_hole(char *old, size_t old_length, const void *now, size_t new_
 
 static void *remap(void *old, size_t old_length, size_t new_length, int flags, void *wanted)
 {
-	const size_t old_size = (old_length + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
-	const size_t new_size = (new_length + WINDOW_PAGE - 1) / WINDOW_PAGE * WINDOW_PAGE;
+	const size_t old_size = window_round(old_length);
+	const size_t new_size = window_round(new_length);
 	const bool given_up = is_given_up(old, old_size);
 	char *start;
 	size_t covered;
