@@ -117,7 +117,7 @@ class Demo:
                  "rdma://10.77.0.1:0", GUEST_SIZE]
         commands = f". tests/vm/guest.sh && rxe_up && modprobe ublk_drv && {shlex.join(words)}"
         with open(answer, "wb") as out, open(self.folder / "guest-log", "wb") as log:
-            guest = self.processes.start(["/usr/bin/python3", "-B", "tests/vm/vm.py", "-t", str(GUEST_LIMIT), commands],
+            guest = self.processes.start(["/usr/bin/python3", "-B", "tests/vm/vm.py", "--hold", "-t", str(GUEST_LIMIT), commands],
                                          cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=out, stderr=log)
             status = self.processes.wait(guest, tick=self.progress.tick)
         self.progress.clear()
