@@ -272,7 +272,7 @@ int drain_command_begin(int argc, char **argv)
 	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print the state at the end as JSON, sizes in bytes"},
 	    {0},
 	};
-	int status = visit_read_donors("drain", settings, argc, argv, &donors), begun;
+	int status = visit_read("drain", settings, argc, argv, NULL, &donors), begun;
 
 	if (status == -ECANCELED) {
 		drain_help(settings);
@@ -302,7 +302,7 @@ int drain_command_end(int argc, char **argv)
 	    {"json", CONFIG_FLAG, &drain.json, 0, 0, NULL, "print the answer as JSON, sizes in bytes"},
 	    {0},
 	};
-	int status = visit_read_donors("undrain", settings, argc, argv, &donors);
+	int status = visit_read("undrain", settings, argc, argv, NULL, &donors);
 
 	if (status == -ECANCELED) {
 		printf("usage: farpage donors undrain URI [URI...] [OPTION...]\n"

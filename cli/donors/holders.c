@@ -13,14 +13,16 @@
 
 struct holders {
 	struct visit visit;
-	bool json;
+	bool json, several;
 	struct table_style style;
+	struct table *table; /* without --json */
 };
 
 #define DAY_S (24 * 60 * 60)
 #define SINCE_MAX 32 /* some languages have long names of months */
 
 enum holder_column {
+	HOLDER_DONOR,
 	HOLDER_CLIENT,
 	HOLDER_HOST,
 	HOLDER_USER,
@@ -34,8 +36,9 @@ enum holder_column {
 	HOLDER_STATE,
 	HOLDER_COLUMNS
 };
-/* A row of usual names fits into 80 columns. */
-static const struct table_column columns[HOLDER_COLUMNS] = {
+/* A row of usual names fits into 80 columns without the donor. */
+static struct table_column columns[HOLDER_COLUMNS] = {
+    [HOLDER_DONOR] = {.name = "DONOR", .extra = true}, /* not extra if there are several donors */
     [HOLDER_CLIENT] = {.name = "CLIENT"},
     [HOLDER_HOST] = {.name = "HOST", .cut = true},
     [HOLDER_USER] = {.name = "USER", .cut = true},
@@ -129,6 +132,7 @@ static void row_add(const struct visit *visit, const struct wire_message *holder
 	char row[HOLDER_COLUMNS][TABLE_CELL_MAX] = {0}, size[SIZE_TEXT_MAX];
 	const struct wire_about *about = &holder->holder_reply.about;
 
+	snprintf(row[HOLDER_DONOR], TABLE_CELL_MAX, "%s", visit->uri);
 	name_format(holder, row[HOLDER_CLIENT]);
 	snprintf(row[HOLDER_HOST], TABLE_CELL_MAX, "%s", *about->host ? about->host : "-");
 	snprintf(row[HOLDER_USER], TABLE_CELL_MAX, "%s", *about->user ? about->user : "-");
@@ -143,59 +147,79 @@ static void row_add(const struct visit *visit, const struct wire_message *holder
 	table_add(to, row);
 }
 
-static int show_json(const struct visit *visit)
+static int json_show(const struct holders *holders)
 {
 	struct json_object *root = json_object_new_object(), *list = json_object_new_array();
-	int status = holders_each(visit, holders_add_json, list);
+	int status = holders_each(&holders->visit, holders_add_json, list);
 
-	json_add_text(root, "donor", visit->uri);
+	json_add_text(root, "donor", holders->visit.uri);
 	json_object_object_add(root, "holders", list);
 	if (status == 0)
-		json_print(root, false, stdout);
+		json_print(root, holders->several, stdout);
 	else
 		json_object_put(root);
+	return status;
+}
+
+static int donor_show(void *user)
+{
+	const struct holders *holders = user;
+	int status = holders->json ? json_show(holders) : holders_each(&holders->visit, row_add, holders->table);
+
 	return status < 0 ? COMMAND_FAILED : COMMAND_OK;
 }
 
-static int show(void *user)
+/* Returns the exit status. */
+static int donors_show(struct holders *holders, const struct config_list *donors)
 {
-	const struct holders *holders = user;
-	struct table *table;
-	int status;
+	int status = COMMAND_OK;
 
+	holders->several = donors->count > 1;
+	columns[HOLDER_DONOR].extra = !holders->several;
+	if (!holders->json) {
+		holders->table = table_open("donors holders", columns, HOLDER_COLUMNS, &holders->style);
+		if (!holders->table)
+			return COMMAND_USAGE;
+	}
+	for (unsigned i = 0; i < donors->count; i++) {
+		holders->visit.uri = donors->items[i];
+		if (visit_run(&holders->visit, donor_show, holders) != COMMAND_OK)
+			status = COMMAND_FAILED;
+	}
 	if (holders->json)
-		return show_json(&holders->visit);
-	table = table_open("donors holders", columns, HOLDER_COLUMNS, &holders->style);
-	if (!table)
-		return COMMAND_USAGE;
-	status = holders_each(&holders->visit, row_add, table);
-	if (status < 0)
-		table_close(table);
+		return status;
+	if (status == COMMAND_FAILED && !holders->several)
+		table_close(holders->table);
 	else
-		table_print(table);
-	return status < 0 ? COMMAND_FAILED : COMMAND_OK;
+		table_print(holders->table);
+	return status;
 }
 
 int holders_command(int argc, char **argv)
 {
 	static struct holders holders; /* static, because strings from config_read() are never freed */
+	static struct config_list defaults, donors;
 	const struct config_setting settings[] = {
-	    {"key", CONFIG_STRING, &holders.visit.key_file, 0, 0, "FILE", "the key shared with the donor"},
+	    {"donor", CONFIG_LIST, &defaults, 0, 0, "URI",
+	     "the same as URI alone; without any, the donors of farpage.ini are asked"},
+	    {"key", CONFIG_STRING, &holders.visit.key_file, 0, 0, "FILE", "the key shared with the donors"},
 	    {"admin-key", CONFIG_STRING, &holders.visit.key_file, 0, 0, "FILE",
-	     "the donor's admin key, in place of --key: a donor that has one tells its holder only"},
-	    {"json", CONFIG_FLAG, &holders.json, 0, 0, NULL, "print JSON, sizes in bytes"},
+	     "the donors' admin key, in place of --key: a donor that has one tells its holder only"},
+	    {"json", CONFIG_FLAG, &holders.json, 0, 0, NULL,
+	     "print JSON, sizes in bytes; with several donors a line for each"},
 	    TABLE_SETTINGS(&holders.style),
 	    {0},
 	};
-	int status = visit_read(&holders.visit, "holders", settings, argc, argv);
+	int status = visit_read("holders", settings, argc, argv, &defaults, &donors);
 
 	if (status == -ECANCELED) {
-		printf("usage: farpage donors holders URI [OPTION...]\n\n"
-		       "Lists the clients that lease memory of a donor: host, user and command, as each client\n"
-		       "names them, since when it leases memory, and how much. --output also takes SLABS, KEY and\n"
-		       "ADDRESS. A client that has vanished keeps its leases for the donor's grace time.\n\n");
+		printf("usage: farpage donors holders URI [URI...] [OPTION...]\n"
+		       "       farpage donors holders @FILE [OPTION...]\n\n"
+		       "Lists the clients that lease memory of donors: host, user and command, as each client\n"
+		       "names them, since when it leases memory, and how much. --output also takes DONOR, SLABS,\n"
+		       "KEY and ADDRESS. A client that has vanished keeps its leases for the donor's grace time.\n\n");
 		config_help(settings);
 		return COMMAND_OK;
 	}
-	return status < 0 ? COMMAND_USAGE : visit_run(&holders.visit, show, &holders);
+	return status < 0 ? COMMAND_USAGE : donors_show(&holders, &donors);
 }

@@ -419,7 +419,7 @@ int roll_command(int argc, char **argv)
 	     "print a JSON object in a line for each donor; CMD's output goes to standard error"},
 	    {0},
 	};
-	int status = visit_read_donors("roll", settings, argc, argv, &uris);
+	int status = visit_read("roll", settings, argc, argv, NULL, &uris);
 
 	if (status == -ECANCELED)
 		return roll_help(settings);

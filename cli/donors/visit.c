@@ -10,11 +10,26 @@
 #include <errno.h>
 #include <string.h>
 
+/* Turns each --donor URI into URI. Returns the new number of words. */
+static int donor_words(int argc, char **argv)
+{
+	static const char option[] = "--donor", joined[] = "--donor=";
+	int count = 0;
+
+	for (int i = 0; i < argc; i++) {
+		if (!strcmp(argv[i], option) && i + 1 < argc)
+			i++;
+		argv[count++] = strncmp(argv[i], joined, sizeof joined - 1) ? argv[i] : argv[i] + sizeof joined - 1;
+	}
+	return count;
+}
+
 /* Reads the options of @verb, and the donors before, between and after them as they are written. Returns 0, -ECANCELED
    after --help, or -EINVAL after one logged line. */
 static int words_read(const char *verb, const struct config_setting *settings, int argc, char **argv,
 		      struct config_list *ret_words)
 {
+	argc = donor_words(argc, argv);
 	int at = defaults_read(settings, NULL, argc, argv, NULL), taken;
 
 	ret_words->count = 0;
@@ -27,39 +42,24 @@ static int words_read(const char *verb, const struct config_setting *settings, i
 		taken = config_read(settings, NULL, argc - at, argv + at, NULL); /* the options after this donor */
 		at = taken < 0 ? taken : at + taken;
 	}
-	if (at < 0)
-		return at;
-	if (ret_words->count)
-		return 0;
-	log_error("donors %s: no donor given; name one, like farpage donors %s tcp://10.0.0.7", verb, verb);
-	return -EINVAL;
+	return at < 0 ? at : 0;
 }
 
-int visit_read(struct visit *visit, const char *verb, const struct config_setting *settings, int argc, char **argv)
-{
-	struct config_list words;
-	int status = words_read(verb, settings, argc, argv, &words);
-
-	if (status < 0)
-		return status;
-	visit->uri = words.items[0];
-	if (*visit->uri == '@')
-		log_error("donors %s: one donor at a time; name one donor of %s", verb, visit->uri + 1);
-	else if (words.count > 1)
-		log_error("donors %s: one donor at a time; \"%s\" is too many", verb, words.items[1]);
-	else
-		return 0;
-	return -EINVAL;
-}
-
-int visit_read_donors(const char *verb, const struct config_setting *settings, int argc, char **argv,
-		      struct config_list *ret_donors)
+int visit_read(const char *verb, const struct config_setting *settings, int argc, char **argv,
+	       const struct config_list *defaults, struct config_list *ret_donors)
 {
 	static const char *file; /* static, because the string is never freed */
 	int status = words_read(verb, settings, argc, argv, ret_donors);
 
-	if (status == 0)
-		status = donors_option_expand(ret_donors, &file);
+	if (status < 0)
+		return status;
+	if (ret_donors->count == 0 && defaults)
+		*ret_donors = *defaults;
+	if (ret_donors->count == 0) {
+		log_error("donors %s: no donor given; name one, like farpage donors %s tcp://10.0.0.7", verb, verb);
+		return -EINVAL;
+	}
+	status = donors_option_expand(ret_donors, &file);
 	for (unsigned i = 0; status == 0 && i < ret_donors->count; i++)
 		for (unsigned j = 0; j < i; j++)
 			if (!strcmp(ret_donors->items[i], ret_donors->items[j])) {

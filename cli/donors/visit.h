@@ -21,17 +21,13 @@ struct visit {
 };
 
 /*
- * Reads the options of @verb, and the donor's name among them. Stores the name in @visit->uri. Returns 0, -ECANCELED
+ * Reads the options of @verb, and the donors among them, as donors_option_expand() takes them. "--donor URI" is the
+ * same as "URI". If no donor is given, takes those of @defaults. @defaults is NULL if a donor must be given, so that
+ * nobody drains the donors of farpage.ini by chance. The strings of *ret_donors exist until exit. Returns 0, -ECANCELED
  * after --help, or -EINVAL after one logged line.
  */
-int visit_read(struct visit *visit, const char *verb, const struct config_setting *settings, int argc, char **argv);
-/*
- * Reads the options of @verb, and the donors among them, as donors_option_expand() takes them. Stores the donors in
- * *ret_donors; the strings exist until exit. Returns 0, -ECANCELED after --help, or -EINVAL after one logged
- * line.
- */
-int visit_read_donors(const char *verb, const struct config_setting *settings, int argc, char **argv,
-		      struct config_list *ret_donors);
+int visit_read(const char *verb, const struct config_setting *settings, int argc, char **argv,
+	       const struct config_list *defaults, struct config_list *ret_donors);
 /* Connects to the donor, calls @act with @user, and disconnects. Returns the exit status of @act, or COMMAND_FAILED
    after one logged line. */
 int visit_run(struct visit *visit, int (*act)(void *user), void *user);
