@@ -1,7 +1,7 @@
 # guest.sh: helpers for commands that run in a virtual machine (vm.py, pair.py). Bash sources it: `. tests/vm/guest.sh`
 #
 #   rxe_up             makes the soft-RoCE (RoCE v2) device rxe0 on a dummy interface far0 with RXE_ADDRESSES
-#   siw_up             makes the soft iWARP device siw0 on the same interface (needs vm.py --siw)
+#   siw_up             makes the soft iWARP device siw0 on the same interface (needs vm.py --driver siw)
 #   rails_up           in a pair: gives this machine addresses on each rail, 10.77.RAIL.1 or .2 and fd77:RAIL::1 or ::2.
 #                      The donor is 1, the client 2. PEER, PEER6, PEER_RAIL1 and PEER6_RAIL1 are the other's addresses.
 #   rails_rxe          in a pair, after rails_up: makes rxe0 on rail 0 and rxe1 on rail 1
@@ -71,7 +71,7 @@ rxe_modules() {
 }
 
 siw_modules() {
-	[ -e "$VM_IMAGE/siw/siw.ko" ] || guest_fail "the iWARP driver is not at hand: use --siw"
+	[ -e "$VM_IMAGE/siw/siw.ko" ] || guest_fail "the iWARP driver is not at hand: use --driver siw"
 	modprobe -a ib_uverbs rdma_ucm iw_cm libcrc32c && { [ -e /sys/module/siw ] || insmod "$VM_IMAGE/siw/siw.ko"; } ||
 		guest_fail "the iWARP driver does not load"
 }

@@ -1,9 +1,10 @@
 #!/bin/bash
-# image.sh [siw]: makes the image that guests boot from, unless there is one already, and prints its directory:
+# image.sh [DRIVER...]: makes the image that guests boot from, unless there is one already, and prints its directory:
 #
 #   vmlinuz, initrd, kernel    Debian's stock kernel, a busybox initrd (initrd_init.sh), the kernel's version
 #   modules/VERSION/           the kernel's modules, uncompressed, because an emulated processor unpacks them slowly
-#   siw/siw.ko                 (only with "siw") the iWARP driver that Debian leaves out, built from Debian's source
+#   DRIVER/*.ko                drivers that Debian leaves out, built from Debian's source: siw (iWARP), rnbd (a block
+#                              device over RDMA)
 #   accel-*                    written by rig.py: says if KVM boots this kernel on this machine
 #
 # Packages come through this machine's own apt configuration. They are unpacked here, never installed. The name of the
@@ -86,32 +87,50 @@ make_initrd() {
 	(cd "$root" && find . | cpio --quiet -o -H newc -R 0:0 | gzip -1) >"$new/initrd"
 }
 
-# The packages find each other side by side, except by one absolute path, which sed changes.
-make_siw() {
-	local image=$1 version source flavour common kbuild headers
-	version=$(cat "$image/kernel")
-	flavour=linux-headers-$version
-	common=linux-headers-${version%-*}-common
-	kbuild=linux-kbuild-${version%-*}
+# The folders of each driver below drivers/ in the kernel's source. Debian's configuration does not set the settings, so
+# make gets them as arguments.
+declare -A driver_folders=(
+	[siw]="infiniband/sw/siw"
+	[rnbd]="infiniband/ulp/rtrs block/rnbd"
+)
+driver_settings=("CONFIG_RDMA_SIW=m" "CONFIG_INFINIBAND_RTRS"{,_CLIENT,_SERVER}"=m" "CONFIG_BLK_DEV_RNBD_"{CLIENT,SERVER}"=m")
+
+# Unpacks headers and source of the image's kernel. The packages find each other side by side, except by one absolute
+# path, which sed changes.
+unpack_source() {
+	local version=$1 flavour=linux-headers-$1 source
 	source=$(apt-cache show "$flavour" 2>/dev/null | sed -n 's/^Version: //p' | head -1)
-	[ -n "$source" ] || fail "apt does not know $flavour (any more): apt-get update, or remove $image"
-	fetch "$flavour=$source" "$common=$source" "$kbuild=$source" "linux-source-$series=$source"
+	[ -n "$source" ] || fail "apt does not know $flavour (any more): apt-get update, or remove $cache/$name"
+	fetch "$flavour=$source" "linux-headers-${version%-*}-common=$source" "linux-kbuild-${version%-*}=$source" \
+		"linux-source-$series=$source"
 	for package in "$work"/deb/linux-{headers,kbuild,source}*.deb; do
 		dpkg-deb -x "$package" "$work/build"
 	done
+	sed -i "s,/usr/src/,$work/build/usr/src/," "$work/build/usr/src/$flavour/Makefile"
+}
+
+make_driver() {
+	local driver=$1 version folder drivers=$work/drivers
+	local -a folders
+	version=$(cat "$cache/$name/kernel")
+	read -ra folders <<<"${driver_folders[$driver]}"
+	[ -d "$work/build" ] || unpack_source "$version"
+	rm -rf "$drivers"
 	tar -xJf "$work/build/usr/src/linux-source-$series.tar.xz" -C "$work" --strip-components=1 \
-		"linux-source-$series/drivers/infiniband/sw/siw"
-	headers=$work/build/usr/src/$flavour
-	sed -i "s,/usr/src/,$work/build/usr/src/," "$headers/Makefile"
-	echo "vm: building the iWARP driver" >&2
-	if ! make -C "$headers" M="$work/drivers/infiniband/sw/siw" CC=gcc CONFIG_RDMA_SIW=m CONFIG_DEBUG_INFO_BTF_MODULES= \
-		modules >"$work/siw.log" 2>&1; then
-		cat "$work/siw.log" >&2
-		fail "the iWARP driver could not be built for $version"
+		"${folders[@]/#/linux-source-$series/drivers/}"
+	printf 'obj-m += %s/\n' "${folders[@]}" >"$drivers/Kbuild"
+	echo "vm: building the driver $driver" >&2
+	# rnbd includes headers of rtrs.
+	if ! make -C "$work/build/usr/src/linux-headers-$version" M="$drivers" CC=gcc KCFLAGS="-I$drivers/infiniband/ulp/rtrs" \
+		CONFIG_DEBUG_INFO_BTF_MODULES= "${driver_settings[@]}" modules >"$work/$driver.log" 2>&1; then
+		cat "$work/$driver.log" >&2
+		fail "the driver $driver could not be built for $version"
 	fi
-	mkdir "$work/siw"
-	cp "$work/drivers/infiniband/sw/siw/siw.ko" "$work/siw/"
-	publish "$work/siw" "$(basename "$image")/siw"
+	mkdir "$work/$driver"
+	for folder in "${folders[@]}"; do
+		cp "$drivers/$folder"/*.ko "$work/$driver/"
+	done
+	publish "$work/$driver" "$name/$driver"
 }
 
 case $(uname -m) in x86_64) ;; *) fail "guests are made for x86_64 machines only" ;; esac
@@ -131,7 +150,13 @@ else
 	name=$(cd "$cache" && ls -td -- *"-$recipe" 2>/dev/null | head -1 || true)
 fi
 
-if [ -z "$name" ] || ! [ -d "$cache/$name" ] || { [ "${1:-}" = siw ] && ! [ -d "$cache/$name/siw" ]; }; then
+missing=()
+for driver; do
+	[ "${driver_folders[$driver]:-}" ] || fail "no driver $driver: there are ${!driver_folders[*]}"
+	[ -n "$name" ] && [ -d "$cache/$name/$driver" ] || missing+=("$driver")
+done
+
+if [ -z "$name" ] || ! [ -d "$cache/$name" ] || [ ${#missing[@]} -gt 0 ]; then
 	work=$(mktemp -d "$cache/work.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	trap 'exit 130' INT
@@ -143,7 +168,9 @@ if [ -z "$name" ] || ! [ -d "$cache/$name" ] || { [ "${1:-}" = siw ] && ! [ -d "
 		name=${package#linux-image-}-$recipe
 	fi
 	[ -d "$cache/$name" ] || make_image "$package" "$name"
-	[ "${1:-}" != siw ] || [ -d "$cache/$name/siw" ] || make_siw "$cache/$name"
+	for driver in "${missing[@]}"; do
+		make_driver "$driver"
+	done
 fi
 touch "$cache/$name"
 # Removes images of other kernels and other scripts that have not been used for a week.

@@ -459,8 +459,8 @@ NOWHERE = open(os.devnull, "wb")
 Options = collections.namedtuple("Options", "memory cpus timeout kernel_argument variables", defaults=({},))
 
 
-async def make_image(siw):
-    process = await asyncio.create_subprocess_exec(HERE / "image.sh", *(["siw"] if siw else []), stdin=subprocess.DEVNULL,
+async def make_image(drivers):
+    process = await asyncio.create_subprocess_exec(HERE / "image.sh", *drivers, stdin=subprocess.DEVNULL,
                                                    stdout=subprocess.PIPE, preexec_fn=die_with_rig(signal.SIGTERM))
     output, _ = await process.communicate()
     if process.returncode:
@@ -502,13 +502,14 @@ def add_options(parser, memory, cpus):
     parser.add_argument("-k", "--kernel-argument", action="append", default=[], metavar="ARG")
     parser.add_argument("-e", "--environment", action="append", default=[], metavar="NAME=VALUE",
                         help="for the command; FARPAGE_* of here are there already")
-    parser.add_argument("--siw", action="store_true", help="have the iWARP driver at hand, too")
+    parser.add_argument("--driver", action="append", default=[], choices=("siw", "rnbd"),
+                        help="have this driver at hand, too, which Debian leaves out; can be repeated")
     parser.add_argument("--hold", action="store_true",
                         help="show the output at the end; all once more if the emulator, by the console, has failed")
 
 
 async def run_rig(arguments, build):
-    image = await make_image(arguments.siw)
+    image = await make_image(arguments.driver)
     accel = await choose_accel(image)
     variables = dict(word.split("=", 1) for word in arguments.environment)
     options = Options(arguments.memory, arguments.cpus, arguments.timeout, arguments.kernel_argument, variables)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# test_doctor.sh FARPAGE MEMSERVER: in one machine (vm.py --siw), checks the findings of farpage doctor while modules,
+# test_doctor.sh FARPAGE MEMSERVER: in one machine (vm.py --driver siw), checks the findings of farpage doctor while modules,
 # devices and RDMA are set up step by step.
 . tests/vm/guest.sh
 . tests/lib/tap.sh

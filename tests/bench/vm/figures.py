@@ -47,7 +47,9 @@ AIMS = [
     *(Aim("farpage-rdma", "nbd", figure.name, NBD if figure.more_is_better else 1 / NBD) for figure in FIGURES),
     Aim("farpage-memory", "null", "qd1_read_p50", 1.15),
     Aim("farpage-memory", "null", "qd32_read", 0.85),
-    # There is no aim for farpage over tcp. The comparison is only shown.
+    # There is no aim for rnbd, nor for farpage over tcp. The comparisons are only shown.
+    *(Aim("farpage-rdma", other, figure, None) for other in ("rnbd", "rnbd-trusting")
+      for figure in ("qd1_read_p50", "qd32_read", "touch1_accesses", "touch4_accesses", "touch1_fault_p99")),
     *(Aim("farpage-tcp", other, figure, None) for other in ("nvme-tcp", "nbd")
       for figure in ("qd1_read_p50", "qd32_read", "touch1_accesses", "touch4_accesses", "touch1_fault_p99")),
 ]

@@ -19,6 +19,22 @@ nbd_device() {
 	wait_for 10 nbd-client "$address" "$device" >/run/nbd.out 2>&1 || guest_fail "no NBD device: $(cat /run/nbd.out)"
 }
 
+# rnbd_device Y|N: a RAM disk of this machine over rtrs from this machine. With Y the server withdraws the client's right
+# to a buffer after each request, which is rtrs's default.
+rnbd_device() {
+	local modules=$VM_IMAGE/rnbd
+	modprobe rdma_cm
+	modprobe brd rd_nr=1 rd_size=$((SIZE_MIB * 1024))
+	insmod "$modules/rtrs-core.ko"
+	insmod "$modules/rtrs-server.ko" always_invalidate="$1"
+	insmod "$modules/rtrs-client.ko"
+	insmod "$modules/rnbd-server.ko"
+	insmod "$modules/rnbd-client.ko"
+	echo "sessname=bench path=ip:$address device_path=/dev/ram0" >/sys/class/rnbd-client/ctl/map_device ||
+		guest_fail "no RNBD device"
+	device=/dev/rnbd0
+}
+
 zram_device() {
 	modprobe zram
 	echo lz4 >/sys/block/zram0/comp_algorithm
@@ -45,6 +61,8 @@ device_up() {
 	case $peer in
 	nvme-rdma | nvme-tcp) nvme_device "${peer#nvme-}" "$SIZE_MIB" ;;
 	nbd) nbd_device ;;
+	rnbd) rnbd_device Y ;;
+	rnbd-trusting) rnbd_device N ;;
 	zram) zram_device ;;
 	null) null_device ;;
 	farpage-memory) far_device --memory ;;
@@ -87,7 +105,7 @@ measure_swap() {
 
 say kernel "$(uname -r)"
 say processor "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)"
-case $peer in *-rdma | *-tcp | nbd) rxe_up ;; esac
+case $peer in *-rdma | *-tcp | nbd | rnbd*) rxe_up ;; esac
 device_up
 measure_fio
 # The null target stores nothing, so it cannot be swap space.

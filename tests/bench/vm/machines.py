@@ -10,11 +10,12 @@ class Failed(Exception):
     """A measurement failed, for the reason in the text."""
 
 
-def measure(script, *words, memory=2048, timeout=600):
-    """Runs @script in a fresh machine. Returns its output as pairs of strings (name, value). Its error output goes
-    to standard error if it succeeds, and otherwise into Failed."""
+def measure(script, *words, memory=2048, timeout=600, drivers=()):
+    """Runs @script in a fresh machine that has @drivers (image.sh). Returns its output as pairs of strings (name, value).
+    Its error output goes to standard error if it succeeds, and otherwise into Failed."""
+    options = [option for driver in drivers for option in ("--driver", driver)]
     command = ["setpriv", "--pdeathsig", "TERM", "/usr/bin/python3", "-B", "tests/vm/vm.py", "-m", str(memory), "-t", str(timeout),
-               " ".join(["bash", script, *(str(word) for word in words)])]
+               *options, " ".join(["bash", script, *(str(word) for word in words)])]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise Failed(f"status {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")

@@ -13,7 +13,7 @@ import machines
 import plot
 import report
 
-PEERS = ("nvme-rdma", "nvme-tcp", "nbd", "farpage-rdma", "farpage-tcp", "null", "farpage-memory", "zram")
+PEERS = ("nvme-rdma", "nvme-tcp", "nbd", "rnbd", "rnbd-trusting", "farpage-rdma", "farpage-tcp", "null", "farpage-memory", "zram")
 
 
 def read_options():
@@ -48,7 +48,8 @@ class Run:
         before."""
         try:
             found, self.machine = figures.of_lines(
-                machines.measure("tests/bench/vm/guest.sh", name, self.options.build, self.options.seconds))
+                machines.measure("tests/bench/vm/guest.sh", name, self.options.build, self.options.seconds,
+                                 drivers=["rnbd"] if name.startswith("rnbd") else []))
         except (machines.Failed, ValueError, KeyError) as why:
             self.failed[name] = str(why)
             return

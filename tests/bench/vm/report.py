@@ -3,13 +3,12 @@ import textwrap
 
 import figures
 
-MEANING = """What this means. Everything ran in {machines} of 2 processors{emulated}, and initiator and target were in
-the same machine and shared them: a microsecond here says nothing about a machine of yours, and a figure means something
-only beside the others of its run. nvme-rdma, nvme-tcp and nbd serve a RAM disk or memory; farpage-rdma and farpage-tcp are
-its ublk device, with one donor. soft-RoCE is a driver that makes RDMA out of UDP packets on the processor{soft}: nothing
-here says how RDMA compares with TCP where a device does the work. null is a ublk device that stores nothing, so what no
-ublk device can be faster than, and farpage-memory is farpage's over its own memory: what its ublk costs without a network.
-zram is compressed memory of this machine, no far memory at all."""
+MEANING = """All peers ran in {machines} of 2 processors{emulated}. Program, initiator and target shared them. So compare
+a figure only with other figures of this run. nvme-rdma, nvme-tcp, nbd and rnbd serve memory of the same machine. rnbd's
+server withdraws the client's right to a buffer after each request; that of rnbd-trusting does not. farpage-rdma and
+farpage-tcp are farpage's ublk device with one donor. soft-RoCE emulates RDMA with UDP packets on the processors. So these
+figures do not show how RDMA on a device compares with TCP. null is a ublk device that stores nothing. farpage-memory is
+farpage's device with pages in local memory. zram is compressed memory of the same machine."""
 
 
 def _cell(peer, names):
@@ -49,5 +48,4 @@ def meaning(machine):
     emulated = "TCG" in machine.get("processor", "")
     kernel = machine.get("kernel", "")
     return textwrap.fill(MEANING.format(machines=f"virtual machines (Linux {kernel})" if kernel else "virtual machines",
-                                        emulated=" that QEMU emulates" if emulated else "",
-                                        soft=", here an emulated one" if emulated else ""), 120)
+                                        emulated=" that QEMU emulates" if emulated else ""), 120)

@@ -54,7 +54,7 @@ def test_ratios():
     ok(ratio_of(peers, "farpage-rdma", "nbd", "qd32_read") is None, "a peer that was not measured has no ratio")
     table = report.ratios_table(figures.ratios(peers))
     ok("at most 0.75" in table and "missed" in table and "at least 1.25 (better 1.5)" in table, "the table of ratios has the aims", table)
-    names = {"nvme-rdma", "nvme-tcp", "nbd", "zram", "null", "farpage-memory", "farpage-rdma", "farpage-tcp"}
+    names = {"nvme-rdma", "nvme-tcp", "nbd", "rnbd", "rnbd-trusting", "zram", "null", "farpage-memory", "farpage-rdma", "farpage-tcp"}
     ok(all(aim.figure in figures.BY_NAME and {aim.peer, aim.other} <= names for aim in figures.AIMS), "each aim names an existing figure and existing peers")
 
 
