@@ -57,6 +57,8 @@ __attribute__((noreturn)) void must_fail(const char *what);
 __attribute__((noreturn)) void needed_fail(const char *what, const char *file, int line);
 /* Returns argument @index as a number, or @fallback if there are fewer arguments. */
 unsigned argument_number(int argc, char **argv, int index, unsigned fallback);
+/* Returns the processor time of this process. */
+double processor_ms(void);
 /* Moves a process, or the calling thread if @pid is 0, to one processor. */
 void pin(pid_t pid, int cpu);
 

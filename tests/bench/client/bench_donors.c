@@ -141,15 +141,6 @@ static void chunks_write(struct store_queue *queue, uint64_t chunks, void *data,
 	}
 }
 
-static double processor_ms(void)
-{
-	struct rusage usage;
-
-	getrusage(RUSAGE_SELF, &usage);
-	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
-	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
-}
-
 static double switches(void)
 {
 	struct rusage usage;

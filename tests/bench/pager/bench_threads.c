@@ -9,17 +9,11 @@
 #include "client/store.h"
 #include "common/clock.h"
 #include "common/random.h"
-#include "farpage/farpage.h"
-#include "pager/pager.h"
-#include "pager/window.h"
 #include "tests/bench/figures.h"
+#include "tests/unit/pager/pager_over.h"
 
 #include <dirent.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
 
 #define MIB ((size_t)1 << 20)
 #define WINDOW (512 * MIB)
@@ -54,19 +48,9 @@ static void *read_random(void *argument)
 	return NULL;
 }
 
-/* Returns the processor time of this process, in us. */
-static double process_us(void)
-{
-	struct rusage usage;
-
-	getrusage(RUSAGE_SELF, &usage);
-	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
-	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
-/* Returns the processor time of the thread of this process with this name, in us. Needs the kernel's CONFIG_SCHED_INFO,
+/* Returns the processor time of the thread of this process with this name, in ms. Needs the kernel's CONFIG_SCHED_INFO,
    which Debian sets. */
-static double thread_us(const char *name)
+static double thread_ms(const char *name)
 {
 	DIR *tasks = opendir("/proc/self/task");
 	unsigned long long ns = 0;
@@ -91,12 +75,12 @@ static double thread_us(const char *name)
 	}
 	closedir(tasks);
 	must(ns, "no thread of that name has used a processor");
-	return (double)ns / 1e3;
+	return (double)ns / 1e6;
 }
 
 struct cost {
-	double rate;                        /* far faults a second */
-	double handler, evictor, processes; /* us of processor a far fault; `processes` is all of the process */
+	double rate;                      /* far faults a second */
+	double handler, evictor, process; /* us of processor a far fault */
 };
 
 static struct cost measure(struct farpage *farpage, unsigned count, uint64_t seed)
@@ -106,7 +90,7 @@ static struct cost measure(struct farpage *farpage, unsigned count, uint64_t see
 	struct farpage_stats before, after;
 
 	farpage_get_stats(farpage, &before);
-	const double handler = thread_us("farpage-fault"), evictor = thread_us("farpage-evict"), all = process_us();
+	const double handler = thread_ms("farpage-fault"), evictor = thread_ms("farpage-evict"), all = processor_ms();
 	const uint64_t begun = clock_now();
 	for (unsigned i = 0; i < count; i++) {
 		readers[i] = (struct reader){seed + i, TOUCHES / count};
@@ -116,46 +100,33 @@ static struct cost measure(struct farpage *farpage, unsigned count, uint64_t see
 		pthread_join(threads[i], NULL);
 	const double seconds = (double)(clock_now() - begun) / 1e9;
 	farpage_get_stats(farpage, &after);
-	const double faults = (double)(after.faults_far - before.faults_far);
-	return (struct cost){faults / seconds, (thread_us("farpage-fault") - handler) / faults,
-			     (thread_us("farpage-evict") - evictor) / faults, (process_us() - all) / faults};
-}
-
-static struct farpage *open_far(struct store **ret_store, struct window *window)
-{
-	struct farpage_options options = {.local = LOCAL};
-	struct farpage *farpage;
-	void *address;
-
-	must(store_open_memory(WINDOW / STORE_PAGE, ret_store) == 0 && window_reserve(window, WINDOW, 0) == 0,
-	     "no memory");
-	must(pager_open_store(&options, *ret_store, window, NULL, &farpage) == 0, "no pager");
-	must(farpage_map(farpage, FAR, &address) == 0, "no far memory");
-	memory = address;
-	for (uint64_t page = 0; page < FAR / STORE_PAGE; page++)
-		*word_of(page) = page + 1;
-	return farpage;
+	const double faults = (double)(after.faults_far - before.faults_far), us = 1e3 / faults;
+	return (struct cost){faults / seconds, (thread_ms("farpage-fault") - handler) * us,
+			     (thread_ms("farpage-evict") - evictor) * us, (processor_ms() - all) * us};
 }
 
 int main(int argc, char **argv)
 {
 	const unsigned rounds = argument_number(argc, argv, 1, 5);
 	struct rounds one = {0}, two = {0}, four = {0}, handler = {0}, evictor = {0}, program = {0};
-	struct store *store;
-	struct window window;
+	struct over over;
 
 	must(rounds, "usage: bench_threads [ROUNDS]");
-	struct farpage *farpage = open_far(&store, &window);
+	must(over_open(&over, LOCAL, WINDOW, NULL) == 0, "no pager");
+	memory = (uint64_t *)(void *)over_map(&over, FAR);
+	must(memory, "no far memory");
+	for (uint64_t page = 0; page < FAR / STORE_PAGE; page++)
+		*word_of(page) = page + 1;
 	for (unsigned i = 0; i < rounds; i++) {
-		struct cost alone = measure(farpage, 1, 16 * i), both = measure(farpage, 2, 16 * i + 1);
-		struct cost all = measure(farpage, 4, 16 * i + 3);
+		struct cost alone = measure(over.farpage, 1, 16 * i), both = measure(over.farpage, 2, 16 * i + 1);
+		struct cost all = measure(over.farpage, 4, 16 * i + 3);
 
 		rounds_add(&one, alone.rate);
 		rounds_add(&two, both.rate / alone.rate);
 		rounds_add(&four, all.rate / alone.rate);
 		rounds_add(&handler, all.handler);
 		rounds_add(&evictor, all.evictor);
-		rounds_add(&program, all.processes - all.handler - all.evictor);
+		rounds_add(&program, all.process - all.handler - all.evictor);
 	}
 	figure("one thread", "far faults a second", &one);
 	figure_at_least("two threads", "times as many", &two, 1.7);
@@ -163,8 +134,6 @@ int main(int argc, char **argv)
 	figure("processor for each, four threads: handler", "us", &handler);
 	figure("  evictor", "us", &evictor);
 	figure("  program", "us", &program);
-	farpage_close(farpage);
-	store_close(store);
-	window_release(&window);
+	over_close(&over);
 	return EXIT_SUCCESS;
 }
