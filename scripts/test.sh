@@ -25,7 +25,8 @@ for word; do
 	esac
 done
 
-if [ $((${#selected[@]} + ${#names[@]})) -gt 0 ] && [[ " ${selected[*]} ${names[*]}" != *" vm"* ]]; then
+chosen=("${selected[@]}" "${names[@]}")
+if [ ${#chosen[@]} -gt 0 ] && [[ " ${chosen[*]}" != *" vm"* ]]; then
 	machines=
 fi
 need=(test)
@@ -34,7 +35,7 @@ packages_need "${need[@]}" || exit 1
 
 # The minutes that all tests take on two processors with everything installed. A selection has no estimate.
 usual=
-if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
+if [ ${#chosen[@]} -eq 0 ]; then
 	usual=30
 	[ "$machines" = wanted ] || usual=21
 	[ -z "$long" ] || usual=110
@@ -106,7 +107,7 @@ tests() {
 	# A tree without results is a failure, unless a selection has left the tree without tests.
 	if [ -f "$tree/meson-logs/$name.json" ]; then
 		mv "$tree/meson-logs/$name.json" "$results/"
-	elif [ $((${#selected[@]} + ${#names[@]})) -eq 0 ] || ! grep -q '^No suitable tests defined' "$results/$name.output"; then
+	elif [ ${#chosen[@]} -eq 0 ] || ! grep -q '^No suitable tests defined' "$results/$name.output"; then
 		mv "$results/$name.output" "$results/$name.broken"
 	fi
 }
@@ -122,13 +123,13 @@ run() {
 	# Two tests at once on each processor, because most tests wait: for a silent donor, or for the end of a grace
 	# period. Beside the plain tree's tests run_aside works.
 	[ "$tree" = build ] || test+=(--num-processes $((2 * $(nproc))))
-	tests "$tree" "$tree" "${test[@]}" "${elsewhere[@]}" "${selected[@]}" "${names[@]}"
+	tests "$tree" "$tree" "${test[@]}" "${elsewhere[@]}" "${chosen[@]}"
 }
 
 # The suites whose tests only compute. They are run aside, unless tests were selected.
 computing=(fuzz sim model)
 elsewhere=()
-if [ $((${#selected[@]} + ${#names[@]})) -eq 0 ]; then
+if [ ${#chosen[@]} -eq 0 ]; then
 	elsewhere=("${computing[@]/#/--no-suite=}")
 fi
 

@@ -502,8 +502,8 @@ def add_options(parser, memory, cpus):
     parser.add_argument("-k", "--kernel-argument", action="append", default=[], metavar="ARG")
     parser.add_argument("-e", "--environment", action="append", default=[], metavar="NAME=VALUE",
                         help="for the command; FARPAGE_* of here are there already")
-    parser.add_argument("--driver", action="append", default=[], choices=("siw", "rnbd"),
-                        help="have this driver at hand, too, which Debian leaves out; can be repeated")
+    parser.add_argument("--driver", action="append", default=[], metavar="DRIVER",
+                        help="have this driver of image.sh at hand, too (siw, rnbd), which Debian leaves out; can be repeated")
     parser.add_argument("--hold", action="store_true",
                         help="show the output at the end; all once more if the emulator, by the console, has failed")
 
